@@ -1,4 +1,4 @@
-// Command lathe-buffer carries out buffer tasks of a run.
+// Command lathe-buffer runs buffer tasks of a run.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command lathe-learn carries out learn tasks of a run.
+// Command lathe-learn runs learn tasks of a run.
 package main
 
 import (

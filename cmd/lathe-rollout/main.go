@@ -1,4 +1,4 @@
-// Command lathe-rollout carries out rollout tasks of a run.
+// Command lathe-rollout runs rollout tasks of a run.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command lathe-score carries out score tasks of a run.
+// Command lathe-score runs score tasks of a run.
 package main
 
 import (

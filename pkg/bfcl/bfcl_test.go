@@ -284,7 +284,7 @@ func BenchmarkGroundTruths(b *testing.B) {
 	b.ReportMetric(float64(done)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// BenchmarkCheck judges the reference calls of all tasks.
+// BenchmarkCheck checks the reference calls of all tasks.
 func BenchmarkCheck(b *testing.B) {
 	tasks := allTasks(b)
 	done := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// A task of two turns with calls, and one without between them, judged by
+// A task of two turns with calls, and one without between them, checked by
 // hand: the counter of tickets is 1 at the beginning, and each ticket raises it.
 func TestCheck(t *testing.T) {
 	t.Parallel()

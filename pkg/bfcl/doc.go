@@ -1,6 +1,6 @@
 // Package bfcl simulates the tools of the multi-turn-base category of the
 // Berkeley Function Calling Leaderboard (Patil et al.; Apache License 2.0) and
-// judges tool calls as its official checker does and as ExIt's reward does.
+// checks tool calls as its official checker does and as ExIt's reward does.
 //
 // The eight API classes are written anew from their documentation, the default
 // states and look-up tables of tables.json, and the traces of the reference

@@ -76,7 +76,7 @@ type Conversation struct {
 type RenderOptions struct {
 	GenerationPrompt bool // open the assistant's next message
 	// ContinueFinal leaves the last message, a text, open at its end for the
-	// policy to go on with, as transformers' continue_final_message.
+	// policy to continue, as transformers' continue_final_message.
 	ContinueFinal bool
 	// SpellOut encodes the names of special tokens in messages and tools as
 	// text, as transformers' sanitize_control_tokens does for special tokens.
@@ -202,7 +202,7 @@ func endTokens(folder string, t *tokenizer.Tokenizer) ([]int32, error) {
 			return nil, exitcode.Dataf("reading %q: %w", path, err)
 		}
 		if len(file.EOS) > 0 && json.Unmarshal(file.EOS, &several) != nil && json.Unmarshal(file.EOS, &one) != nil {
-			return nil, exitcode.Dataf("reading %q: eos_token_id is not a token id or a list of them", path)
+			return nil, exitcode.Dataf("reading %q: eos_token_id: want a token id or a list of them", path)
 		}
 		if one != nil {
 			several = []int32{*one}

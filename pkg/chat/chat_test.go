@@ -217,7 +217,7 @@ func TestDemonstrateRefuses(t *testing.T) {
 	backwards := "{% for m in messages[::-1] %}{{ m.role + ':' + m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
 	c := newChat(t, "backwards.jinja", backwards, "")
 	_, _, err := c.Demonstrate([]shard.Message{user("q"), says("a")})
-	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with the prompt") {
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"backwards.jinja"`) || !strings.Contains(err.Error(), "does not begin with its prompt") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := c.Demonstrate([]shard.Message{user("q")}); exitcode.Code(err) != exitcode.Data {
@@ -225,7 +225,7 @@ func TestDemonstrateRefuses(t *testing.T) {
 	}
 	silent := newChat(t, "silent.jinja", "{% for m in messages if m.role == 'user' %}{{ m.content }}<|im_end|>{% endfor %}", "")
 	if _, err := silent.Continue([]shard.Message{user("q"), says("a"), user("p")}, true); exitcode.Code(err) != exitcode.Data ||
-		!strings.Contains(err.Error(), "leaves out what the assistant said in message 1") {
+		!strings.Contains(err.Error(), "omits the assistant's text in message 1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestStopTokens(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := New(c.tokenizer, map[string]Source{"default": {Text: "x"}}, Settings{Folder: "f"}); exitcode.Code(err) != exitcode.Data ||
-		!strings.Contains(err.Error(), "no token at which generation ends") {
+		!strings.Contains(err.Error(), "names no token that ends generation") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func check(c Conversation, format string, reads func(name string) bool) error {
 	}
 	for _, name := range keys(c.Variables) {
 		if slices.Contains(notVariables, name) {
-			return exitcode.Dataf("%q is no variable to set: it follows from the conversation and from what is asked for", name)
+			return exitcode.Dataf("%q is not a variable to set: the conversation and the request determine it", name)
 		}
 		if !reads(name) {
 			return exitcode.Dataf("%s does not read the variable %q", format, name)

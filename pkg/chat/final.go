@@ -15,7 +15,7 @@ import (
 // takes the blank away.
 const finalTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-var errBothEnds = exitcode.Usagef("a conversation either continues its last message or opens another one, not both")
+var errBothEnds = exitcode.Usagef("a conversation can continue its last message or start another one, not both")
 
 // beginsAnswer reports whether a conversation ends with what the assistant has
 // begun to say.
@@ -65,7 +65,7 @@ func cutFinal(r *jinja.Rendering, final string) error {
 	tag := strings.TrimSpace(finalTag)
 	at := strings.LastIndex(r.Text, tag)
 	if at < 0 || !strings.Contains(unmark.Replace(r.Text), strings.TrimSpace(unmark.Replace(final))) {
-		return errors.New("it does not show the last message as it is, so that the message cannot be continued")
+		return errors.New("it changes the last message, so the message cannot be continued")
 	}
 	kept := r.Text[:at]
 	if !strings.HasPrefix(r.Text[at:], finalTag) { // the template trims messages

@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 		{"tool_call_id", field("tool_call_id"), "", ""},
 		{"variable", variable, "", `does not read the variable "enable_thinking"`},
 		{"part of a name", part, `does not read the variable "think"`, `does not read the variable "think"`},
-		{"reserved", reserved, `"messages" is no variable to set`, `"messages" is no variable to set`},
+		{"reserved", reserved, `"messages" is not a variable to set`, `"messages" is not a variable to set`},
 		{"tools", tools, "has no tools", "has no tools"},
 	} {
 		for _, side := range []struct {

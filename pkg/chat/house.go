@@ -73,7 +73,7 @@ func (h house) Render(c Conversation, o RenderOptions) (Rendered, error) {
 			value, _ := m.Get(field.name)
 			text, ok := value.(string)
 			if !ok {
-				return Rendered{}, exitcode.Dataf("message %d: the chat format of %s wants a %s that is a text", i, tokenizer.ChatFile, field.name)
+				return Rendered{}, exitcode.Dataf("message %d: the chat format of %s needs a %s that is a text", i, tokenizer.ChatFile, field.name)
 			}
 			*field.text = text
 		}
@@ -119,12 +119,12 @@ func lastAnswer(conversation []shard.Message) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, exitcode.Bugf("a conversation of %d messages in which the assistant says nothing is to go on after its answer", len(conversation))
+	return 0, exitcode.Bugf("a conversation of %d messages cannot continue after the assistant's answer: it has no message of the assistant", len(conversation))
 }
 
 func endsInAnswer(conversation []shard.Message) error {
 	if n := len(conversation); n == 0 || conversation[n-1].Role != "assistant" {
-		return exitcode.Dataf("a demonstration of %d messages does not end in one of the assistant", n)
+		return exitcode.Dataf("a demonstration of %d messages does not end with one of the assistant", n)
 	}
 	return nil
 }

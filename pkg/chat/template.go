@@ -43,7 +43,7 @@ func New(t *tokenizer.Tokenizer, templates map[string]Source, s Settings) (Chat,
 		c.stops = append(c.stops, end)
 	}
 	if len(c.stops) == 0 {
-		return nil, exitcode.WithHint(exitcode.Dataf("%q names no token at which generation ends", s.Folder),
+		return nil, exitcode.WithHint(exitcode.Dataf("%q names no token that ends generation", s.Folder),
 			"set eos_token_id in %s", generationFile)
 	}
 	return c, nil
@@ -120,7 +120,7 @@ func (c *templateChat) after(conversation []shard.Message, answered int, generat
 	}
 	i := strings.LastIndex(r.Text, answer)
 	if i < 0 {
-		return "", exitcode.Dataf("chat template in %q: it leaves out what the assistant said in message %d, after which the conversation cannot go on",
+		return "", exitcode.Dataf("chat template in %q: it omits the assistant's text in message %d, so the conversation cannot continue",
 			c.templates[defaultTemplate].path, answered)
 	}
 	return r.Text[i+len(answer):], nil
@@ -176,7 +176,7 @@ func (c *templateChat) answer(conversation []shard.Message) (answer, rest string
 	}
 	tail, ok := strings.CutPrefix(whole.Text, prompt.Text)
 	if !ok {
-		return "", "", nil, exitcode.Dataf("chat template in %q: the conversation with the answer in message %d does not begin with the prompt for it, so that nothing can be learned from it",
+		return "", "", nil, exitcode.Dataf("chat template in %q: the conversation with the answer in message %d does not begin with its prompt, so it cannot be trained on",
 			c.templates[defaultTemplate].path, n-1)
 	}
 	end, _ := c.turnEndIn(tail)
@@ -232,7 +232,7 @@ func (c *templateChat) choose(tools *jinja.Sequence) (compiled, error) {
 	if found, ok := c.templates[defaultTemplate]; ok {
 		return found, nil
 	}
-	return compiled{}, exitcode.Dataf("%q has the chat templates %q and none that is the default", c.settings.Folder, slices.Sorted(maps.Keys(c.templates)))
+	return compiled{}, exitcode.Dataf("%q has the chat templates %q, but no default one", c.settings.Folder, slices.Sorted(maps.Keys(c.templates)))
 }
 
 // render renders a conversation; with SpellOut the text still has its marks.

@@ -52,7 +52,7 @@ func IsAdapter(folder string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return false, exitcode.Dataf("%q is no policy folder: %w", folder, err)
+		return false, exitcode.Dataf("%q is not a policy folder: %w", folder, err)
 	}
 	return err == nil, err
 }
@@ -102,7 +102,7 @@ func AdaptedConfig(folder, base string) (string, policy.Config, error) {
 	}
 	config, err := LoadConfig(base)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", policy.Config{}, exitcode.WithHint(exitcode.Dataf("adapter %q: what it adapts, %q, is no policy folder: %w", folder, base, err),
+		return "", policy.Config{}, exitcode.WithHint(exitcode.Dataf("adapter %q: its base %q is not a policy folder: %w", folder, base, err),
 			"write the path of the policy that it was trained on into base_model_name_or_path of its %s; a relative path starts at the adapter's folder", AdapterConfigFile)
 	}
 	return base, config, err
@@ -119,7 +119,7 @@ func LoadAdapter(folder string, c policy.Config, train bool) (policy.Adapter, er
 	}
 	if train && dropout != 0 {
 		return policy.Adapter{}, exitcode.WithHint(exitcode.Dataf("adapter %q: lora_dropout is %g; training is without dropout", folder, dropout),
-			"set lora_dropout to 0 in %s to go on without it", AdapterConfigFile)
+			"set lora_dropout to 0 in %s to train without it", AdapterConfigFile)
 	}
 	path := filepath.Join(folder, AdapterWeightsFile)
 	f, err := safetensors.Open(path)
@@ -180,7 +180,7 @@ func parseAdapterConfig(raw []byte) (stated policy.LoRA, dropout float64, base s
 		case slices.Contains(changesFunction, name):
 			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, which is not implemented", name)
 		default:
-			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, which is no setting that is known here: it may change what the adapter computes", name)
+			return policy.LoRA{}, 0, "", exitcode.Dataf("%s is set, an unknown setting that may change what the adapter computes", name)
 		}
 	}
 	var c struct {

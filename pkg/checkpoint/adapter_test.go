@@ -86,7 +86,7 @@ func TestAdapterRefused(t *testing.T) {
 		"dropout when training":    {setting: `"lora_dropout": 0.05`, train: true, want: "lora_dropout is 0.05"},
 		"DoRA":                     {setting: `"use_dora": true`, want: "use_dora is set"},
 		"VeLoRA":                   {setting: `"velora_config": {"x": 1}`, want: "velora_config is set"},
-		"unknown":                  {setting: `"use_other": true`, want: "use_other is set, which is no setting that is known"},
+		"unknown":                  {setting: `"use_other": true`, want: "use_other is set, an unknown setting"},
 		"trained biases":           {setting: `"bias": "lora_only"`, want: `bias is "lora_only"`},
 		"biases of the adapter":    {setting: `"lora_bias": true`, want: "lora_bias is set"},
 		"whole modules":            {setting: `"modules_to_save": ["lm_head"]`, want: "modules_to_save is set"},

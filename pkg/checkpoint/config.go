@@ -163,7 +163,7 @@ func (f *configJSON) rope() (theta float64, scaling policy.RopeScaling, err erro
 		}
 		if r.Original != nil && f.Original != nil && *r.Original != *f.Original {
 			// Transformers 5 takes the one beside the scaling, transformers 4 the one in it.
-			return 0, policy.RopeScaling{}, fmt.Errorf("original_max_position_embeddings is %d in the scaling of rotary embedding and %d beside it; only one of them can count",
+			return 0, policy.RopeScaling{}, fmt.Errorf("original_max_position_embeddings is %d in the scaling of rotary embedding but %d beside it; they must agree",
 				*r.Original, *f.Original)
 		}
 		if original := cmp.Or(r.Original, f.Original); original != nil {

@@ -76,7 +76,7 @@ func TestConfigRefusals(t *testing.T) {
 		{`"use_cache": true`, `"partial_rotary_factor": 0.5`, "partial_rotary_factor"},
 		{`"use_cache": true`, `"is_causal": false`, "is_causal is false"},
 		{`"use_cache": true`, `"original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
-			"high_freq_factor": 4, "original_max_position_embeddings": 12}`, "original_max_position_embeddings is 12 in the scaling of rotary embedding and 8 beside it"},
+			"high_freq_factor": 4, "original_max_position_embeddings": 12}`, "original_max_position_embeddings is 12 in the scaling of rotary embedding but 8 beside it"},
 		{`"attention_dropout": 0`, `"attention_dropout": 0.1`, "attention_dropout"},
 		{`"vocab_size": 11`, `"vocab_size": 0`, "vocab_size is 0"},
 		{`"vocab_size": 11`, `"vocab_size": "x"`, "not a config.json"},

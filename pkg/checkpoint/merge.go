@@ -24,7 +24,7 @@ func Merge(adapter, base, to string) error {
 		return err
 	}
 	if !is {
-		return exitcode.Dataf("merging %q: it is no adapter: there is no %s", adapter, AdapterConfigFile)
+		return exitcode.Dataf("merging %q: it is not an adapter: it has no %s", adapter, AdapterConfigFile)
 	}
 	base, config, err := AdaptedConfig(adapter, base)
 	if err != nil {

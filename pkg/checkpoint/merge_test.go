@@ -172,10 +172,10 @@ func TestMergeInPieces(t *testing.T) {
 func TestMergeRefused(t *testing.T) {
 	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	if err := Merge(base, "", t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "it is no adapter") {
+	if err := Merge(base, "", t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "it is not an adapter") {
 		t.Errorf("a whole policy: %v", err)
 	}
-	if err := Merge(adapter, filepath.Join(base, "none"), t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "no policy folder") {
+	if err := Merge(adapter, filepath.Join(base, "none"), t.TempDir()); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "not a policy folder") {
 		t.Errorf("no base: %v", err)
 	}
 	if err := Merge(adapter, base, t.TempDir()); err != nil {

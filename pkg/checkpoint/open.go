@@ -70,7 +70,7 @@ func (s *folderSource) match() error {
 	// A layer has tensors of its own: a number of layers without limit must
 	// not become a list without limit.
 	if stored := len(s.weights.at); s.config.NumHiddenLayers > stored {
-		return exitcode.Dataf("reading %q: it says %d layers, but the weights have %d tensors",
+		return exitcode.Dataf("reading %q: it has %d layers, but the weights have %d tensors",
 			filepath.Join(s.weights.folder, ConfigFile), s.config.NumHiddenLayers, stored)
 	}
 	s.tensors = policy.Layout(s.config)
@@ -131,7 +131,7 @@ func (s *folderSource) checkTiedHead() error {
 			return err
 		}
 		if !slices.Equal(head[:n], embed[:n]) {
-			return exitcode.Dataf("reading %q: %s differs from %s, although %s says that they are one (tie_word_embeddings)",
+			return exitcode.Dataf("reading %q: %s differs from %s, although %s ties them (tie_word_embeddings)",
 				s.weights.path(file), policy.HeadName, policy.EmbeddingName, ConfigFile)
 		}
 	}

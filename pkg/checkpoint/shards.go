@@ -116,7 +116,7 @@ func readIndex(folder string) (index, error) {
 	raw, err := plainfile.Read(path, safetensors.MaxHeaderBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return index{}, exitcode.WithHint(exitcode.Dataf("reading %q: it has neither %s nor %s", folder, WeightsFile, IndexFile),
-			"weights in another format can be saved anew by transformers: model.save_pretrained(FOLDER)")
+			"to convert weights of another format, use transformers: model.save_pretrained(FOLDER)")
 	}
 	if err != nil {
 		return index{}, err

@@ -48,7 +48,7 @@ func LoadValueHead(folder string, c policy.Config) ([]float32, error) {
 func carryValueHead(to, from string) error {
 	err := copyFile(filepath.Join(to, ValueHeadFile), filepath.Join(from, ValueHeadFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("carrying %q along: %w", ValueHeadFile, err)
+		return fmt.Errorf("copying %q: %w", ValueHeadFile, err)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func CarryFiles(to, from string) error {
 		}
 		info, err := os.Stat(filepath.Join(from, name)) // of what a link leads to
 		if err != nil {
-			return exitcode.Dataf("carrying %q along: %w", name, err)
+			return exitcode.Dataf("copying %q: %w", name, err)
 		}
 		if info.IsDir() && name == moreTemplates {
 			if err := os.MkdirAll(filepath.Join(to, name), 0o777); err != nil {
@@ -172,7 +172,7 @@ func CarryFiles(to, from string) error {
 			continue
 		}
 		if err := copyFile(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
-			return fmt.Errorf("carrying %q along: %w", name, err)
+			return fmt.Errorf("copying %q: %w", name, err)
 		}
 	}
 	return nil

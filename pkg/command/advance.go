@@ -22,7 +22,7 @@ type AdvanceOptions struct {
 	LaunchOptions
 	Retry      bool   // forget earlier failures
 	SiteSHA256 string // of the site profile, which must be this one; empty for any
-	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; gates
+	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; controller jobs
 	// do. Without it the run goes on.
 	UnlessPaused bool
 }
@@ -32,16 +32,16 @@ func advanceCommand() *cli.Command {
 	return cmdline.Help{
 		Example: "lathe advance --recipe jobs/quickstart.yaml --run runs/first --site generic",
 		Exits: map[int]string{
-			exitcode.LeftOut: "the run is done, with shards left out; lathe status names them", exitcode.Data: "",
-			exitcode.Unavailable: "there is no Slurm here, or something else that is needed", exitcode.Stopped: "",
+			exitcode.LeftOut: "done, but some shards were left out; lathe status lists them", exitcode.Data: "",
+			exitcode.Unavailable: "Slurm or something else that is required is missing on this machine", exitcode.Stopped: "",
 		},
 	}.Command(&cli.Command{
-		Name: "advance", Usage: "look at the files of a run, submit what is ready, and leave", ArgsUsage: "[RUN]",
+		Name: "advance", Usage: "submit every ready task of a run, then exit", ArgsUsage: "[RUN]",
 		Flags: o.flags(
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` to make the run from when it is not there", Destination: &o.Recipe},
-			&cli.StringFlag{Name: "site-sha256", Usage: "refuse a site profile whose resolved YAML has another `SHA256`: gates are told it", Destination: &o.SiteSHA256},
-			&cli.BoolFlag{Name: "unless-paused", Usage: "leave a run alone that was paused or cancelled: gates do", Destination: &o.UnlessPaused},
-			&cli.BoolFlag{Name: "retry", Usage: "forget earlier failures and try again", Destination: &o.Retry},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` for a new run, if the run does not exist", Destination: &o.Recipe},
+			&cli.StringFlag{Name: "site-sha256", Usage: "refuse a site profile whose resolved YAML has another `SHA256`; set by controller jobs", Destination: &o.SiteSHA256},
+			&cli.BoolFlag{Name: "unless-paused", Usage: "submit nothing if the run is paused or cancelled; set by controller jobs", Destination: &o.UnlessPaused},
+			&cli.BoolFlag{Name: "retry", Usage: "clear recorded failures and retry the failed tasks", Destination: &o.Retry},
 		),
 		Action: func(c *cli.Context) error {
 			o.Set = c.StringSlice("set")
@@ -56,7 +56,7 @@ func advanceCommand() *cli.Command {
 // Advance submits what of a run is ready, and leaves.
 func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 	if o.Executor == "local" || o.Executor == "steps" {
-		return exitcode.WithHint(exitcode.Usagef("--executor %q cannot be advanced: its tasks end with the process that started them", o.Executor),
+		return exitcode.WithHint(exitcode.Usagef("--executor %q does not work with lathe advance: its tasks end with the process that started them", o.Executor),
 			"use lathe run")
 	}
 	if err := o.check(); err != nil {
@@ -70,17 +70,17 @@ func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 		return err
 	}
 	if !o.UnlessPaused {
-		if err := goOn(opened, os.Stderr); err != nil {
+		if err := resume(opened, os.Stderr); err != nil {
 			return err
 		}
 	}
 	if p, paused := rundir.ReadPause(opened.Dir); paused {
-		fmt.Fprintf(os.Stderr, "lathe: run %s was %s: it is left alone\n", opened.Dir, p)
+		fmt.Fprintf(os.Stderr, "lathe: run %s is %s: nothing is submitted\n", opened.Dir, p)
 		return nil
 	}
 	err = o.advance(ctx, out, opened)
 	if p, paused := rundir.ReadPause(opened.Dir); paused && o.UnlessPaused && exitcode.Code(err) == exitcode.Stopped && ctx.Err() == nil {
-		fmt.Fprintf(os.Stderr, "lathe: run %s was %s: nothing more is submitted\n", opened.Dir, p)
+		fmt.Fprintf(os.Stderr, "lathe: run %s is %s: no more tasks are submitted\n", opened.Dir, p)
 		return nil
 	}
 	return err
@@ -98,8 +98,8 @@ func (o AdvanceOptions) advance(ctx context.Context, out io.Writer, opened *rund
 		return err
 	}
 	if o.SiteSHA256 != "" && o.SiteSHA256 != advancer.Site.SHA256 {
-		return exitcode.WithHint(exitcode.Usagef("the site profile %q has sha256 %s and not %s: it has changed since this gate was submitted", advancer.Site.Path, advancer.Site.SHA256, o.SiteSHA256),
-			"if you changed it: lathe advance --run %s --site %s", opened.Dir, advancer.Site.Path)
+		return exitcode.WithHint(exitcode.Usagef("the site profile %q changed after this controller job was submitted: its sha256 is %s, not %s", advancer.Site.Path, advancer.Site.SHA256, o.SiteSHA256),
+			"to use the changed profile: lathe advance --run %s --site %s", opened.Dir, advancer.Site.Path)
 	}
 	if o.Retry {
 		if err := advance.Forgive(opened.Dir, advancer.Attempt); err != nil {
@@ -118,11 +118,11 @@ func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer
 	opened := advancer.Run
 	result, err := advancer.Advance(ctx)
 	for errors.Is(err, slurm.ErrQueueFull) {
-		// Nothing waits in the queue that would go on with the run.
-		fmt.Fprintf(os.Stderr, "lathe: %v; trying again every %s\n", err, queueFullEvery)
+		// Nothing waits in the queue that would continue the run.
+		fmt.Fprintf(os.Stderr, "lathe: %v; retrying every %s\n", err, queueFullEvery)
 		select {
 		case <-ctx.Done():
-			return false, exitcode.WithHint(ctx.Err(), "when there is room: lathe advance --run %s", opened.Dir)
+			return false, exitcode.WithHint(ctx.Err(), "when the queue has room: lathe advance --run %s", opened.Dir)
 		case <-time.After(queueFullEvery):
 		}
 		result, err = advancer.Advance(ctx)

@@ -37,9 +37,9 @@ func pauseCommand() *cli.Command {
 		Example: "lathe pause runs/quickstart\nlathe run --run runs/quickstart",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "pause", Usage: "let what runs of a run come to its end, and start nothing more", ArgsUsage: "RUN",
-		Description: "Tasks and gates that wait in Slurm's queue are taken out of it. A driver in the foreground, on whatever host,\n" +
-			"leaves when its last task has ended. The run goes on by the command that started it.",
+		Name: "pause", Usage: "finish running tasks, start no new ones", ArgsUsage: "RUN",
+		Description: "Removes tasks and controller jobs that wait in Slurm's queue. A driver process, on any host, exits when its\n" +
+			"last task has ended. The command that started the run resumes it.",
 		Flags: []cli.Flag{cmdline.JSONFlag(&o.JSON)},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
@@ -54,15 +54,14 @@ func cancelCommand() *cli.Command {
 		Example: "lathe cancel runs/quickstart\nlathe run --run runs/quickstart",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "cancel", Usage: "stop a run: its gates, its tasks, its drivers", ArgsUsage: "RUN",
-		Description: "Nothing that is sealed is lost, and the command that started the run goes on with it. Tasks have the time\n" +
-			"that Slurm gives them to stop, which those of Lathe use to seal or to drop what they have. With --stage or\n" +
-			"--iteration only the tasks of these are stopped, and what else was submitted comes to its end; either way\n" +
-			"nothing more is submitted.",
+		Name: "cancel", Usage: "stop a run's tasks, controller jobs and driver", ArgsUsage: "RUN",
+		Description: "Keeps everything that is sealed; the command that started the run resumes it. Tasks get the time that Slurm\n" +
+			"grants between SIGTERM and SIGKILL, in which they seal or drop their work. With --stage or --iteration only\n" +
+			"those tasks are stopped and other submitted tasks finish. In both cases no new task is submitted.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "stage", Usage: "stop tasks of `STAGE` alone", Destination: &o.Stage},
-			&cli.IntFlag{Name: "iteration", Usage: "stop tasks of iteration `K` alone; of an evaluation, the policy version"},
-			&cli.BoolFlag{Name: "now", Usage: "kill, without time to stop", Destination: &o.Now},
+			&cli.StringFlag{Name: "stage", Usage: "stop only tasks of `STAGE`", Destination: &o.Stage},
+			&cli.IntFlag{Name: "iteration", Usage: "stop only tasks of iteration `K`; for evaluations, the policy version"},
+			&cli.BoolFlag{Name: "now", Usage: "kill tasks at once, without time to seal their work", Destination: &o.Now},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -97,7 +96,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 			return err
 		}
 	}
-	// Before anything is cancelled: a gate that is at it submits nothing more.
+	// Before anything is cancelled: a controller job that is at it submits nothing more.
 	if err := p.Write(opened.Dir, seal.AttemptFromEnv()); err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 	if cluster != nil {
 		cancelled, err := advance.Cancel(ctx, cluster, opened.Identity.RunID, p, o.Now)
 		if err != nil {
-			return exitcode.WithHint(err, "the run is held; run the same command again to cancel the rest")
+			return exitcode.WithHint(err, "no new tasks start; run the same command again to cancel the rest")
 		}
 		result.Slurm = &cancelled
 		if o.Now { // what a killed task leaves looks like a failure of its own
@@ -125,12 +124,12 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 
 func (r Paused) print(out io.Writer, p rundir.Pause) error {
 	if r.Slurm != nil {
-		fmt.Fprintf(out, "taken out of the queue: %d gates, %d job arrays\n", r.Slurm.Gates, r.Slurm.Arrays)
+		fmt.Fprintf(out, "removed from the queue: %d controller jobs, %d job arrays\n", r.Slurm.Gates, r.Slurm.Arrays)
 	}
 	if r.Driver != "" {
 		fmt.Fprintln(out, r.Driver)
 	}
-	_, err := fmt.Fprintf(out, "run %s is %s; the command that started it goes on with it\n", r.Run, p)
+	_, err := fmt.Fprintf(out, "run %s is %s; the command that started it resumes it\n", r.Run, p)
 	return err
 }
 
@@ -144,7 +143,7 @@ func (o PauseOptions) driverLeaves(ctx context.Context, opened *rundir.Run) (str
 	if o.Now && o.Stage == "" && o.Iteration == nil {
 		who, err := status.KillDriver(opened.Dir)
 		if err != nil || who != "" {
-			return "the driver is killed: " + who, err
+			return "killed the driver: " + who, err
 		}
 	}
 	evidence, there := status.OtherDriver(opened.Dir)
@@ -152,7 +151,7 @@ func (o PauseOptions) driverLeaves(ctx context.Context, opened *rundir.Run) (str
 		return "", nil
 	}
 	if !o.Stop || o.Stage != "" || o.Iteration != nil {
-		return fmt.Sprintf("the driver leaves when its last task has ended: %s", evidence), nil
+		return fmt.Sprintf("the driver exits when its last task has ended: %s", evidence), nil
 	}
 	for deadline := time.Now().Add(driverPatience); time.Now().Before(deadline); {
 		select {
@@ -161,10 +160,10 @@ func (o PauseOptions) driverLeaves(ctx context.Context, opened *rundir.Run) (str
 		case <-time.After(200 * time.Millisecond):
 		}
 		if _, there := status.OtherDriver(opened.Dir); !there {
-			return "the driver has left", nil
+			return "the driver has exited", nil
 		}
 	}
-	return fmt.Sprintf("the driver is to leave, and has not done so yet: %s", evidence), nil
+	return fmt.Sprintf("the driver was asked to exit and is still running: %s", evidence), nil
 }
 
 func whoAmI() string {
@@ -178,13 +177,13 @@ func whoAmI() string {
 	return name + " on " + host
 }
 
-// goOn ends the pause of a run for whoever starts it again. A job that Slurm has
+// resume ends the pause of a run when a person starts it again. A job that Slurm has
 // put back into the queue was started by nobody.
-func goOn(opened *rundir.Run, talk io.Writer) error {
+func resume(opened *rundir.Run, talk io.Writer) error {
 	p, paused := rundir.ReadPause(opened.Dir)
 	if !paused || seal.AttemptFromEnv().Restarts > 0 {
 		return nil
 	}
-	fmt.Fprintf(talk, "lathe: run %s was %s, and goes on\n", opened.Dir, p)
+	fmt.Fprintf(talk, "lathe: run %s was %s and is now resumed\n", opened.Dir, p)
 	return rundir.Resume(opened.Dir)
 }

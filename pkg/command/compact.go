@@ -28,14 +28,14 @@ func compactCommand() *cli.Command {
 		Example: "lathe compact runs/quickstart --dry-run",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "compact", Usage: "put the many small files of finished iterations into few", ArgsUsage: "RUN",
-		Description: "Rollouts, scores and evaluations that no task waits for go into Parquet files of up to a thousand\n" +
-			"shards, 00000-00999.parquet and so on. Each shard keeps its bytes, its manifest and its path for\n" +
-			"every command: replays are as exact as before, and a query over rollout/*.parquet sees the same\n" +
-			"rows. A run may be compacted while it goes on.",
+		Name: "compact", Usage: "pack the small files of finished iterations", ArgsUsage: "RUN",
+		Description: "Packs rollouts, scores and evaluations that no task still needs into Parquet files of up to 1,000\n" +
+			"shards: 00000-00999.parquet and so on. Each shard keeps its bytes, its manifest and, for every\n" +
+			"command, its path: replays stay exact, and a query over rollout/*.parquet returns the same rows.\n" +
+			"It is safe to compact a run that is in progress.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "undo", Usage: "put every shard back into a file of its own", Destination: &o.Undo},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be compacted", Destination: &o.DryRun},
+			&cli.BoolFlag{Name: "undo", Usage: "unpack: give every shard its own file again", Destination: &o.Undo},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be packed, change nothing", Destination: &o.DryRun},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -48,22 +48,22 @@ func compactCommand() *cli.Command {
 // Compact puts the shards of a run into packs, or takes them out.
 func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 	if o.Undo && o.DryRun {
-		return exitcode.Usagef("--undo has no --dry-run")
+		return exitcode.Usagef("--undo and --dry-run exclude each other")
 	}
 	opened, err := openRun(ctx, o.Run)
 	if err != nil {
 		return err
 	}
 	var done compact.Compacted
-	verb := "put %d shards into %d packs: %d files fewer\n"
+	verb := "packed %d shards into %d files: %d fewer files\n"
 	switch {
 	case o.Undo:
-		verb = "took %d shards out of %d packs: %d files more\n"
+		verb = "unpacked %d shards from %d files: %d more files\n"
 		done, err = compact.Undo(ctx, opened, seal.AttemptFromEnv())
 		done.Fewer = -done.Fewer
 	default:
 		if o.DryRun {
-			verb = "would put %d shards into %d packs: %d files fewer\n"
+			verb = "would pack %d shards into %d files: %d fewer files\n"
 		}
 		surveyor := survey.New(opened.Graph)
 		found, errSurvey := surveyor.Survey(ctx)

@@ -26,14 +26,14 @@ func compareCommand() *cli.Command {
 		Example: "lathe compare runs/exit-1 runs/exit-2 runs/grpo-1 runs/grpo-2 --baseline grpo --out runs/compared",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "compare", Usage: "compare the runs of several recipes, with several seeds each; a folder stands for all runs in it", ArgsUsage: "RUN|FOLDER...",
+		Name: "compare", Usage: "compare recipes by their runs, several seeds each; a folder means all runs in it", ArgsUsage: "RUN|FOLDER...",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "baseline", Usage: "`METHOD` that the others are compared with, by its name in the table; none takes the first", Destination: &o.Baseline},
-			&cli.IntFlag{Name: "resamples", Usage: "`N` resamples of the bootstrap", Value: 10_000, Destination: &o.Resamples},
-			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of the bootstrap", Value: 1, Destination: &o.Seed},
-			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, its figures and the numbers into", Destination: &o.Out},
+			&cli.StringFlag{Name: "baseline", Usage: "compare with `METHOD`, a name in the table; default: the first", Destination: &o.Baseline},
+			&cli.IntFlag{Name: "resamples", Usage: "number `N` of bootstrap resamples", Value: 10_000, Destination: &o.Resamples},
+			&cli.Uint64Flag{Name: "seed", Usage: "bootstrap `SEED`", Value: 1, Destination: &o.Seed},
+			&cli.StringFlag{Name: "out", Usage: "write a page, figures and numbers into `FOLDER`", Destination: &o.Out},
 			cmdline.JSONFlag(&o.JSON),
-			&cli.BoolFlag{Name: "csv", Usage: "print a row for each method, metric and step", Destination: &o.CSV},
+			&cli.BoolFlag{Name: "csv", Usage: "print CSV, one row per method, metric and step", Destination: &o.CSV},
 		},
 		Action: func(c *cli.Context) error {
 			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {
@@ -50,7 +50,7 @@ func Compare(ctx context.Context, out io.Writer, o CompareOptions) error {
 		return cmdline.Misusef("--json and --csv exclude each other")
 	}
 	if o.Resamples < 1 {
-		return cmdline.Misusef("--resamples %d: it must be 1 or more", o.Resamples)
+		return cmdline.Misusef("--resamples: got %d, want 1 or more", o.Resamples)
 	}
 	c, err := compare.Runs(ctx, o.Folders, o.Options)
 	if err != nil {

@@ -8,6 +8,6 @@ import (
 
 func dataCommand() *cli.Command {
 	return cmdline.Help{Example: "lathe data generate --kind add --level 2 --count 5"}.Command(&cli.Command{
-		Name: "data", Usage: "make and list task sets", Subcommands: []*cli.Command{dataGenerateCommand(), dataTasksCommand()},
+		Name: "data", Usage: "generate problems, list task sets", Subcommands: []*cli.Command{dataGenerateCommand(), dataTasksCommand()},
 	})
 }

@@ -52,10 +52,10 @@ func dataGenerateCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "generate", Usage: "write " + strings.Join(summaries, "; "),
 		Flags: append(flags,
-			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose generator makes problems: " + strings.Join(names, " or "), Value: env.Default(), Destination: &o.Env},
+			&cli.StringFlag{Name: "env", Usage: "generate problems of `ENVIRONMENT`: " + strings.Join(names, " or "), Value: env.Default(), Destination: &o.Env},
 			&cli.StringFlag{Name: "split", Usage: "train or test", Value: "train", Destination: &split},
-			&cli.Uint64Flag{Name: "seed", Usage: "of the problems", Value: 1, Destination: &o.Seed},
-			&cli.StringFlag{Name: "out", Usage: "`FILE` to write and seal; standard output when left out", Destination: &o.Out},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the problems", Value: 1, Destination: &o.Seed},
+			&cli.StringFlag{Name: "out", Usage: "write and seal `FILE`; default: standard output", Destination: &o.Out},
 		),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			if set, ok := setLists[o.Env]; ok {
@@ -70,7 +70,7 @@ func dataGenerateCommand() *cli.Command {
 // DataGenerate writes seeded problems as JSONL.
 func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	if o.Split != env.Train && o.Split != env.Test {
-		return exitcode.Usagef("--split %q is not train or test", o.Split)
+		return exitcode.Usagef("--split: got %q, want train or test", o.Split)
 	}
 	if o.Env == "" {
 		o.Env = env.Default()
@@ -78,7 +78,7 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	names, byName := generators()
 	generator, ok := byName[o.Env]
 	if !ok {
-		return exitcode.Usagef("--env is %q; it must be one of %s", o.Env, strings.Join(names, ", "))
+		return exitcode.Usagef("--env: got %q, want one of %s", o.Env, strings.Join(names, ", "))
 	}
 	if o.Settings == nil {
 		o.Settings = generator.Settings()

@@ -42,7 +42,7 @@ func dataTasksCommand() *cli.Command {
 		Example: "lathe data tasks data/mle/small",
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "tasks", Usage: "read folders of machine-learning tasks, and list them with the score of their sample submission", ArgsUsage: "FOLDER...",
+		Name: "tasks", Usage: "list machine-learning tasks, with the score of each sample submission", ArgsUsage: "FOLDER...",
 		Flags: []cli.Flag{cmdline.JSONFlag(&o.JSON)},
 		Action: func(c *cli.Context) error {
 			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {

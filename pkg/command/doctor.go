@@ -43,22 +43,22 @@ func doctorCommand() *cli.Command {
 	var o DoctorOptions
 	return cmdline.Help{
 		Example: "lathe doctor --folder runs --write jobs/sites/mine.yaml",
-		Exits:   map[int]string{exitcode.Unavailable: "something is missing or wrong with which runs fail; the table says what", exitcode.Stopped: ""},
+		Exits:   map[int]string{exitcode.Unavailable: "runs would fail; the table names the problems", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
-		Name: "doctor", Usage: "find out what a cluster, its nodes and a folder are like, and write a site profile",
-		Description: "Where there is a Slurm it is asked for its limits and for the flags that it takes, and one job of two tasks on\n" +
-			"two nodes finds out how files of one show at the other. Elsewhere this machine is looked at. Each line says\n" +
-			"what it was deduced from.",
+		Name: "doctor", Usage: "inspect a cluster, its nodes and a folder, and write a site profile",
+		Description: "With Slurm: reads its limits, tests which flags it accepts, and submits one job of two tasks on two nodes\n" +
+			"that measures how soon one node sees the other's files. Without Slurm: inspects this machine. Each line\n" +
+			"names its source.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "folder", Usage: "`FOLDER` that runs are to lie in", Value: ".", Destination: &o.Folder},
-			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file with what is known already", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-			&cli.StringFlag{Name: "partition", Usage: "`PARTITION` of jobs, in place of the profile's or the default", Destination: &o.Partition},
-			&cli.StringFlag{Name: "account", Usage: "`ACCOUNT` of jobs, in place of the profile's", Destination: &o.Account},
-			&cli.StringFlag{Name: "write", Usage: "write a site profile to `FILE`, which must not be there", Destination: &o.Write},
-			&cli.BoolFlag{Name: "local", Usage: "look at this machine alone", Destination: &o.Local},
-			&cli.BoolFlag{Name: "no-job", Usage: "submit nothing: the nodes and what is between them stay unknown", Destination: &o.NoJob},
-			&cli.IntFlag{Name: "wait-seconds", Usage: "wait `SECONDS` for the job that looks at the nodes", Value: 300, Destination: &o.WaitSeconds},
-			&cli.StringFlag{Name: "witness", Usage: "be one of the two tasks that meet in `FOLDER`: the job does so", Destination: &o.Witness},
+			&cli.StringFlag{Name: "folder", Usage: "`FOLDER` for runs", Value: ".", Destination: &o.Folder},
+			&cli.StringFlag{Name: "site", Usage: "start from site profile `NAME` or file", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+			&cli.StringFlag{Name: "partition", Usage: "Slurm `PARTITION`; default: the profile's, else the cluster's", Destination: &o.Partition},
+			&cli.StringFlag{Name: "account", Usage: "Slurm `ACCOUNT`; default: the profile's", Destination: &o.Account},
+			&cli.StringFlag{Name: "write", Usage: "write a site profile to `FILE`, which must not exist", Destination: &o.Write},
+			&cli.BoolFlag{Name: "local", Usage: "inspect only this machine", Destination: &o.Local},
+			&cli.BoolFlag{Name: "no-job", Usage: "submit no job: the nodes and the shared folder stay unchecked", Destination: &o.NoJob},
+			&cli.IntFlag{Name: "wait-seconds", Usage: "wait up to `SECONDS` for the job that inspects the nodes", Value: 300, Destination: &o.WaitSeconds},
+			&cli.StringFlag{Name: "witness", Usage: "internal: visibility probe in `FOLDER`", Destination: &o.Witness},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return Doctor(c.Context, c.App.Writer, o) }),
@@ -70,7 +70,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 	if o.Witness != "" {
 		rank, err := strconv.Atoi(os.Getenv("SLURM_PROCID"))
 		if err != nil {
-			return cmdline.Misusef("--witness is for the tasks of a job: SLURM_PROCID is not set")
+			return cmdline.Misusef("--witness works only in a Slurm task: SLURM_PROCID is not set")
 		}
 		binaries, err := binaryFolder()
 		if err != nil {
@@ -82,10 +82,10 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		return err
 	}
 	if _, err := os.Lstat(o.Write); o.Write != "" && !errors.Is(err, fs.ErrNotExist) {
-		return exitcode.Usagef("--write: %q is there already", o.Write)
+		return exitcode.Usagef("--write: %q already exists", o.Write)
 	}
 	if info, err := os.Stat(o.Folder); err != nil || !info.IsDir() {
-		return exitcode.Usagef("--folder: %q is not a folder that is there", o.Folder)
+		return exitcode.Usagef("--folder: %q is not an existing folder", o.Folder)
 	}
 	var report doctor.Report
 	_, missing := exec.LookPath("sbatch")
@@ -96,7 +96,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		}
 		if missing != nil {
 			report.Findings = append(report.Findings, doctor.Finding{
-				About: "Slurm", Level: doctor.Note, Found: "none: runs go as processes of this machine", From: "sbatch is not on PATH; slurm/devcluster up starts one to rehearse (apt-get install slurm-wlm munge)",
+				About: "Slurm", Level: doctor.Note, Found: "none: runs use processes of this machine", From: "sbatch is not on PATH; slurm/devcluster up starts a test cluster (apt-get install slurm-wlm munge)",
 			})
 		}
 	} else if err := o.cluster(ctx, &report); err != nil {
@@ -115,7 +115,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		}
 	}
 	if n := report.Problems(); n > 0 {
-		return exitcode.Unavailablef("%d of %d findings are problems: runs fail with them", n, len(report.Findings))
+		return exitcode.Unavailablef("%d of %d findings are problems that make runs fail", n, len(report.Findings))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error
 	if o.NoJob || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	fmt.Fprintf(os.Stderr, "lathe: a job of two tasks looks at the nodes; waiting for up to %d s\n", o.WaitSeconds)
+	fmt.Fprintf(os.Stderr, "lathe: waiting up to %d s for a job of two tasks that inspects the nodes\n", o.WaitSeconds)
 	return c.Meet(ctx, report, time.Duration(o.WaitSeconds)*time.Second)
 }
 
@@ -171,13 +171,13 @@ func (o DoctorOptions) cluster(ctx context.Context, report *doctor.Report) error
 func (o DoctorOptions) write(report doctor.Report) error {
 	name := strings.TrimSuffix(filepath.Base(o.Write), filepath.Ext(o.Write))
 	if err := os.MkdirAll(filepath.Dir(o.Write), 0o777); err != nil {
-		return exitcode.IOf("writing the site profile: %w", err)
+		return exitcode.IOf("write the site profile: %w", err)
 	}
 	if err := seal.Replace(o.Write, report.Profile(name), seal.AttemptFromEnv()); err != nil {
 		return err
 	}
 	if _, err := site.Load(mustPath(o.Write)); err != nil {
-		return exitcode.Bugf("the site profile that was written cannot be read: %w", err)
+		return exitcode.Bugf("read back the site profile that was written: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "lathe: wrote %s; use it with --site %s\n", o.Write, mustPath(o.Write))
 	return nil

@@ -35,18 +35,18 @@ func assumed(shape policy.Config, newTokens int, perSecond float64) benchmark {
 func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.Config, p site.Profile) error {
 	newTokens := g.Recipe.Rollout.NewTokens()[0]
 	seconds := map[graph.Stage]float64{}
-	basis := fmt.Sprintf("at %g GFLOP/s a core and %g TFLOP/s a GPU, which is assumed (--rates FILE: what lathe policy bench --json measured)", assumedCore/1e9, assumedGPU/1e12)
+	basis := fmt.Sprintf("assuming %g GFLOP/s per core and %g TFLOP/s per GPU (to use measured rates: --rates FILE, printed by lathe policy bench --json)", assumedCore/1e9, assumedGPU/1e12)
 	if o.Rates != "" {
 		measured, err := readRates(o.Rates)
 		if err != nil {
 			return err
 		}
-		basis = "at the rates of " + o.Rates
-		for _, t := range measured.foretell(g.Recipe).Tasks {
+		basis = "at the rates in " + o.Rates
+		for _, t := range measured.estimate(g.Recipe).Tasks {
 			seconds[t.Stage] = t.Minutes * 60
 		}
 	} else {
-		onCore, onGPU := assumed(shape, newTokens, assumedCore).foretell(g.Recipe), assumed(shape, newTokens, assumedGPU).foretell(g.Recipe)
+		onCore, onGPU := assumed(shape, newTokens, assumedCore).estimate(g.Recipe), assumed(shape, newTokens, assumedGPU).estimate(g.Recipe)
 		for i, t := range onCore.Tasks {
 			seconds[t.Stage] = t.Minutes * 60 / float64(max(1, g.Request(t.Stage).CPUs))
 			if q := g.Request(t.Stage); q.GPUs > 0 {
@@ -66,7 +66,7 @@ func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.
 		gpus += float64(tasks*q.GPUs) * hours
 		wall += float64((tasks+atOnce-1)/atOnce) * hours
 	}
-	_, err := fmt.Fprintf(out, "estimate: %.2g core-hours, %.2g GPU-hours, %.2g hours one array after the other, %s; each response as long as it may be, %d s for the start of each task, and without the time of programs that score\n",
+	_, err := fmt.Fprintf(out, "estimate: %.2g core-hours, %.2g GPU-hours, %.2g hours with arrays one after the other, %s; includes responses of maximum length and %d s to start each task, excludes the time of programs that score\n",
 		cores, gpus, wall, basis, assumedStartSeconds)
 	return err
 }

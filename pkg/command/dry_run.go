@@ -95,7 +95,7 @@ func rehearsalLimits(ctx context.Context, site site.Profile) (slurm.Limits, *slu
 			return limits, cluster
 		}
 	}
-	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are not known, Slurm's defaults are taken: %v\n", err)
+	fmt.Fprintf(os.Stderr, "lathe: the cluster's limits are unknown, so Slurm's defaults are used: %v\n", err)
 	return simulatedLimits(site), nil
 }
 

@@ -59,10 +59,10 @@ func (f *promptFindings) findings(room, newTokens int) []string {
 			all = append(all, fmt.Sprintf("%d prompts (the first: %s) ", len(tasks), tasks[0])+fmt.Sprintf(format, args...))
 		}
 	}
-	say(f.long, "leave no room for a response in the policy's context of %d tokens", room)
-	say(f.tight, "leave less than rollout.max_new_tokens %d in the policy's context of %d tokens", newTokens, room)
+	say(f.long, "leave no room for a response: the policy's context has %d tokens", room)
+	say(f.tight, "leave room for fewer than rollout.max_new_tokens (%d) tokens: the policy's context has %d", newTokens, room)
 	say(f.refusedBy, "are refused by the policy's chat template: %v", f.why)
-	say(f.swallowed, "are not shown whole by the policy's chat template, which leaves out or changes messages of the role %s", strings.Join(slices.Sorted(maps.Keys(f.roles)), ", "))
+	say(f.swallowed, "lose text in the policy's chat template, which omits or changes messages of the role %s", strings.Join(slices.Sorted(maps.Keys(f.roles)), ", "))
 	return all
 }
 
@@ -83,21 +83,21 @@ func rewardFindings(responses []triedResponse) []string {
 		}
 	}
 	if n := len(failed); n > 0 {
-		all = append(all, fmt.Sprintf("%d of %d responses could not be judged; the first: %s", n, len(responses), failed[0].Feedback))
+		all = append(all, fmt.Sprintf("%d of %d responses could not be scored; the first: %s", n, len(responses), failed[0].Feedback))
 	}
 	if n := len(differ); n > 0 {
 		r := differ[0]
-		all = append(all, fmt.Sprintf("the reward of %d of %d responses is another when they are judged again (the first, of %s: %s, then %s): it must follow from the response and its task alone, and what is random from the task's seed",
+		all = append(all, fmt.Sprintf("the reward of %d of %d responses changes when they are scored again (the first, of %s: %s, then %s): a reward may depend only on the response, the task and the task's seed",
 			n, len(responses), r.Task, number(r.Reward), number(r.Again)))
 	}
 	if len(rewards) < fewest {
 		return all // noteFew says so
 	}
 	if slices.Min(rewards) == slices.Max(rewards) {
-		return append(all, fmt.Sprintf("the reward of all %d responses is %v: there is nothing to learn from%s", len(rewards), rewards[0], feedback(responses)))
+		return append(all, fmt.Sprintf("the reward of all %d responses is %v: there is nothing to learn%s", len(rewards), rewards[0], feedback(responses)))
 	}
 	if rho := rankCorrelation(lengths, rewards); math.Abs(rho) >= lengthAlone {
-		all = append(all, fmt.Sprintf("the reward follows from the length of the response alone (rank correlation %.2f over %d responses)", rho, len(rewards)))
+		all = append(all, fmt.Sprintf("the reward depends only on the length of the response (rank correlation %.2f over %d responses)", rho, len(rewards)))
 	}
 	return all
 }
@@ -114,7 +114,7 @@ func noteFew(responses []triedResponse) string {
 	if n >= fewest {
 		return ""
 	}
-	return fmt.Sprintf("%d responses have a reward: whether rewards differ, and by more than the length of responses, is looked at from %d on (--problems, --samples, or more lines of --responses)", n, fewest)
+	return fmt.Sprintf("%d responses have a reward; the checks of rewards need %d or more (use --problems, --samples, or more lines in --responses)", n, fewest)
 }
 
 // feedback is what a reward says of the first response, if it says anything.
@@ -122,7 +122,7 @@ func feedback(responses []triedResponse) string {
 	if responses[0].Feedback == "" {
 		return ""
 	}
-	return "; of the first it says: " + shortened(responses[0].Feedback, 200)
+	return "; feedback on the first: " + shortened(responses[0].Feedback, 200)
 }
 
 // rankCorrelation is Spearman's: the correlation of ranks, those of ties being their

@@ -50,18 +50,18 @@ func envTryCommand() *cli.Command {
 	var o EnvTryOptions
 	return cmdline.Help{
 		Example: "lathe env try jobs/own-reward.yaml --responses data/program/responses.jsonl\nlathe env try jobs/gsm8k.yaml --model runs/first/policy/v000010 --problems 4",
-		Exits:   map[int]string{exitcode.LeftOut: "done, and something was found that a run would suffer from", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: ""},
+		Exits:   map[int]string{exitcode.LeftOut: "done, with findings that would harm a run", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
-		Name: "try", Usage: "before a run: prompts as the policy sees them, responses, and their rewards, judged twice", ArgsUsage: "RECIPE",
-		Description: "Named are rewards that differ from one judging to the next, that are the same for all responses or\n" +
-			"follow from their length alone, prompts of every kind that the recipe will use (initial, improve, diverge,\n" +
-			"debug) that leave no room in the policy's context, and chat templates that leave a message out.",
+		Name: "try", Usage: "show prompts, responses and rewards before a run, and check them", ArgsUsage: "RECIPE",
+		Description: "Scores each response twice. Reports rewards that differ between the two, that are the same for all\n" +
+			"responses or that depend only on length; prompts of every kind that the recipe uses (initial, improve,\n" +
+			"diverge, debug) that leave no room in the policy's context; and chat templates that omit a message.",
 		Flags: []cli.Flag{
 			cmdline.SetFlag(),
-			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; the recipe's policy.path when left out", Destination: &o.Model},
-			&cli.StringFlag{Name: "responses", Usage: `JSON lines {"response": text, "id": of a task}; without ids they answer the tasks in turn`, Destination: &o.Responses},
-			&cli.IntFlag{Name: "problems", Value: 4, Usage: "problems that are tried", Destination: &o.Problems},
-			&cli.IntFlag{Name: "samples", Value: 4, Usage: "responses to each that are sampled", Destination: &o.Samples},
+			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; default: the recipe's policy.path", Destination: &o.Model},
+			&cli.StringFlag{Name: "responses", Usage: "read responses from `FILE` instead of sampling: lines of {\"response\", \"id\"}; lines without the id of a task answer the tasks in turn", Destination: &o.Responses},
+			&cli.IntFlag{Name: "problems", Value: 4, Usage: "number of problems to try", Destination: &o.Problems},
+			&cli.IntFlag{Name: "samples", Value: 4, Usage: "responses to sample per problem", Destination: &o.Samples},
 			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
@@ -91,16 +91,16 @@ type triedPrompt struct {
 	Tokens int    `json:"tokens"` // 0 where no policy is known
 }
 
-// triedResponse is a response with both of its verdicts.
+// triedResponse is a response with both of its scores.
 type triedResponse struct {
 	Task     string             `json:"task"`
 	Response string             `json:"response"` // all that the policy said
-	Reward   *float64           `json:"reward"`   // null where it could not be judged
+	Reward   *float64           `json:"reward"`   // null where it could not be scored
 	Again    *float64           `json:"reward_again"`
 	Parts    map[string]float64 `json:"parts"`
 	Outcome  string             `json:"outcome"`
 	Feedback string             `json:"feedback"`
-	Seconds  float64            `json:"seconds"` // until its second verdict was there
+	Seconds  float64            `json:"seconds"` // until its second score was there
 }
 
 // EnvTry tries the environment and the reward of a recipe.
@@ -120,8 +120,8 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		}
 	}
 	if model == "" && o.Responses == "" {
-		return exitcode.WithHint(exitcode.Usagef("the recipe makes its policy itself: give --model FOLDER, or --responses FILE"),
-			`a line of FILE is {"response": "text"}; lines answer the tasks in turn, or the task that "id" names`)
+		return exitcode.WithHint(exitcode.Usagef("the recipe creates its policy at the start of a run: give --model FOLDER or --responses FILE"),
+			`a line of FILE is {"response": "text"}; lines answer the tasks in turn, or the task that "id" gives`)
 	}
 	t := trial{Work: p, options: o, model: model}
 	if err := t.prompts(); err != nil {
@@ -131,7 +131,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := t.judge(ctx, attempts); err != nil {
+	if err := t.scoreTwice(ctx, attempts); err != nil {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
@@ -210,7 +210,7 @@ func asText(messages []shard.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// attempts are the responses that are judged: given ones, or sampled ones.
+// attempts are the responses that are scored: given ones, or sampled ones.
 func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	if t.options.Responses != "" {
 		return t.given(ctx)
@@ -308,9 +308,9 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 	return attempts, nil
 }
 
-// judge has every attempt judged twice, the second time in the reverse order: in
+// scoreTwice has every attempt scored twice, the second time in the reverse order: in
 // other company, and by a program that has seen others before.
-func (t *trial) judge(ctx context.Context, attempts []env.Attempt) error {
+func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 	t.found.Responses = make([]triedResponse, len(attempts))
 	for pass := range 2 {
 		var all sync.WaitGroup
@@ -334,7 +334,7 @@ func (t *trial) judge(ctx context.Context, attempts []env.Attempt) error {
 	return nil
 }
 
-// atATime is how many verdicts are asked for at a time.
+// atATime is how many scores are asked for at a time.
 func atATime(traits env.Traits, threads int) int {
 	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }
@@ -387,7 +387,7 @@ func (t *trial) print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d problems to train on, %d held out\n", t.found.Problems, t.found.HeldOut)
 	for _, p := range t.found.Prompts[:min(2, len(t.found.Prompts))] {
-		size := "the policy is not known"
+		size := "no policy"
 		if p.Tokens > 0 {
 			size = fmt.Sprintf("%d tokens", p.Tokens)
 		}
@@ -410,7 +410,7 @@ func (t *trial) print(out io.Writer) error {
 		fmt.Fprintln(out, "note:", note)
 	}
 	if len(t.found.Findings) == 0 {
-		fmt.Fprintln(out, "nothing was found that a run would suffer from")
+		fmt.Fprintln(out, "no problems found")
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func TestRewardFindings(t *testing.T) {
 	}{
 		"good":     {responses(func(i, _ int) (float64, float64) { return float64(i % 3), float64(i % 3) }), ""},
 		"constant": {responses(func(int, int) (float64, float64) { return 0.5, 0.5 }), "the reward of all 12 responses is 0.5"},
-		"length":   {responses(func(_, n int) (float64, float64) { return 1 / float64(1+n), 1 / float64(1+n) }), "length of the response alone (rank correlation -1.00"},
-		"differ":   {responses(func(i, _ int) (float64, float64) { return float64(i % 3), float64(i%3) + float64(i%2) }), "6 of 12 responses is another when they are judged again (the first, of t: 1, then 2)"},
-		"failed":   {broken, "1 of 12 responses could not be judged; the first: KeyError"},
+		"length":   {responses(func(_, n int) (float64, float64) { return 1 / float64(1+n), 1 / float64(1+n) }), "only on the length of the response (rank correlation -1.00"},
+		"differ":   {responses(func(i, _ int) (float64, float64) { return float64(i % 3), float64(i%3) + float64(i%2) }), "6 of 12 responses changes when they are scored again (the first, of t: 1, then 2)"},
+		"failed":   {broken, "1 of 12 responses could not be scored; the first: KeyError"},
 	} {
 		found := strings.Join(rewardFindings(c.responses), "\n")
 		if (c.want == "") != (found == "") || !strings.Contains(found, c.want) {

@@ -43,18 +43,18 @@ func evalCommand() *cli.Command {
 		Example: "lathe eval --recipe jobs/quickstart.yaml --policy runs/quickstart/policy/v000000 --problems 64 --steps 2",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "eval", Usage: "measure a policy on the held-out problems of a recipe, with self-improvement steps",
+		Name: "eval", Usage: "evaluate a policy on a recipe's held-out problems, with revisions",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with the environment and the held-out problems", Destination: &o.Recipe},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` that names the environment and the held-out problems", Destination: &o.Recipe},
 			cmdline.SetFlag(),
 			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`", Destination: &o.Policy},
-			&cli.StringFlag{Name: "remote", Usage: "ask the server at this `URL` by OpenAI's chat interface; --policy then says what its tokenizer is", Destination: &o.Remote},
-			&cli.StringFlag{Name: "remote-model", Usage: "`NAME` of the model to ask the server for", Destination: &o.RemoteModel},
-			&cli.StringFlag{Name: "held-out", Usage: "`SET` of evaluation.sets; the test split when left out", Destination: &o.HeldOut},
-			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 takes the recipe's", Destination: &o.Problems},
-			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 takes the recipe's", Destination: &o.Samples},
-			&cli.IntFlag{Name: "steps", Usage: "self-improvement steps; the recipe's when left out"},
-			&cli.StringFlag{Name: "out", Usage: "also write every response to this Parquet `FILE`", Destination: &o.Out},
+			&cli.StringFlag{Name: "remote", Usage: "sample from the OpenAI-compatible chat server at `URL`; --policy then gives the tokenizer", Destination: &o.Remote},
+			&cli.StringFlag{Name: "remote-model", Usage: "model `NAME` on the server", Destination: &o.RemoteModel},
+			&cli.StringFlag{Name: "held-out", Usage: "evaluate `SET` of evaluation.sets; default: the test split", Destination: &o.HeldOut},
+			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 uses the recipe's", Destination: &o.Problems},
+			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 uses the recipe's", Destination: &o.Samples},
+			&cli.IntFlag{Name: "steps", Usage: "number of revisions; default: the recipe's"},
+			&cli.StringFlag{Name: "out", Usage: "also write every response to a Parquet `FILE`", Destination: &o.Out},
 			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -129,7 +129,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	return err
 }
 
-// check refuses what cannot be meant, before any work.
+// check refuses invalid options, before any work.
 func (o EvalOptions) check() error {
 	err := cmp.Or(
 		cmdline.Required("recipe", o.Recipe, "policy", o.Policy),
@@ -165,14 +165,14 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 	}
 	fmt.Fprintf(out, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
 	for step, accuracy := range result.AccuracyByStep {
-		fmt.Fprintf(out, "  after %d improve steps  %s", step, share(accuracy))
+		fmt.Fprintf(out, "  after %d revisions  %s", step, share(accuracy))
 		if len(result.GreedyByStep) > step {
 			fmt.Fprintf(out, "  greedy %s", share(result.GreedyByStep[step]))
 		}
 		fmt.Fprintln(out)
 	}
 	if n := result.Outcomes[string(shard.OutcomeNoRoom)]; n > 0 {
-		fmt.Fprintf(out, "%d of %d responses had no room: their prompts fill the policy's context; they are in none of these numbers\n", n, result.responses())
+		fmt.Fprintf(out, "%d of %d responses had no room because their prompts fill the policy's context; the numbers exclude them\n", n, result.responses())
 	}
 	if result.Submissions != nil {
 		return result.Submissions.Print(out)
@@ -183,7 +183,7 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 // share prints a share of answers.
 func share(x *float64) string {
 	if x == nil {
-		return "not known"
+		return "unknown"
 	}
 	return fmt.Sprintf("%.4f", *x)
 }

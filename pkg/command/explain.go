@@ -28,7 +28,7 @@ func explainCommand() *cli.Command {
 		Example: "lathe explain runs/quickstart --iter 2 --instance i000002-000005",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "explain", Usage: "say why an instance was sampled, with what probability, and what it goes on from", ArgsUsage: "RUN",
+		Name: "explain", Usage: "print why an instance was sampled, its probability and its parent attempt", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "iter", Usage: "iteration `K`, from 1", Destination: &o.Iteration},
 			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
@@ -66,7 +66,7 @@ func printExplanation(w io.Writer, x explain.Explanation) error {
 	fmt.Fprintf(t, "task\t%s\n", x.TaskID)
 	fmt.Fprintf(t, "kind\t%s, depth %d\n", x.Kind, x.Depth)
 	if x.SelectedBy == "" {
-		fmt.Fprintf(t, "selected by\tthe curriculum, which states no probability\n")
+		fmt.Fprintf(t, "selected by\tthe curriculum, which gives no probability\n")
 	} else {
 		fmt.Fprintf(t, "selected by\t%s, with probability %.6g\n", x.SelectedBy, x.Probability)
 	}
@@ -86,10 +86,10 @@ func printExplanation(w io.Writer, x explain.Explanation) error {
 	}
 	for i, a := range x.Ancestors {
 		if a.Iteration == 0 {
-			fmt.Fprintf(w, "%s the task of instance %s, again\n", goesOn(i), a.InstanceID)
+			fmt.Fprintf(w, "%s the task of instance %s, from its start\n", continues(i), a.InstanceID)
 			continue
 		}
-		fmt.Fprintf(w, "%s sample %d of instance %s of iteration %d (%s, depth %d), quality %.6g\n", goesOn(i), a.Sample, a.InstanceID, a.Iteration, a.Kind, a.Depth, a.BaseScore)
+		fmt.Fprintf(w, "%s sample %d of instance %s of iteration %d (%s, depth %d), quality %.6g\n", continues(i), a.Sample, a.InstanceID, a.Iteration, a.Kind, a.Depth, a.BaseScore)
 		for _, text := range a.Said {
 			fmt.Fprintf(w, "  | %s\n", strings.ReplaceAll(text, "\n", "\n  | "))
 		}
@@ -97,10 +97,10 @@ func printExplanation(w io.Writer, x explain.Explanation) error {
 	return nil
 }
 
-// goesOn begins the line of an ancestor.
-func goesOn(i int) string {
+// continues begins the line of an ancestor.
+func continues(i int) string {
 	if i == 0 {
-		return "goes on from"
+		return "continues"
 	}
-	return "which goes on from"
+	return "which continues"
 }

@@ -134,7 +134,7 @@ func (f *fuzz) carryOut(t *testing.T, c fuzzCase) {
 	f.goOn(t, c, dir, true)
 }
 
-// goOn goes on with a run. When it comes to an end, then to the bytes that it
+// goOn continues a run. When it comes to an end, then to the bytes that it
 // would have come to, unless verify says what is wrong: nothing that was still to
 // be done needs to have read it.
 func (f *fuzz) goOn(t *testing.T, c fuzzCase, dir string, repaired bool) {

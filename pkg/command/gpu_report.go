@@ -30,11 +30,11 @@ func gpuReportCommand() *cli.Command {
 			"lathe gpu-report runs/quickstart --jobstats --task learn-000001-00000",
 		Exits: cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "gpu-report", Usage: "say what a run made of the GPUs, cores and memory that its tasks were given", ArgsUsage: "RUN",
+		Name: "gpu-report", Usage: "report how well a run used the GPUs, cores and memory of its tasks", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
 			cmdline.JSONFlag(&o.JSON),
-			&cli.BoolFlag{Name: "jobstats", Usage: "print, for each attempt at a task, the line of JSON that jobstats has of a job", Destination: &o.Jobstats},
-			&cli.StringFlag{Name: "task", Usage: "with --jobstats: of this `TASK` alone", Destination: &o.Task},
+			&cli.BoolFlag{Name: "jobstats", Usage: "print one JSON line per task attempt, in the format of jobstats", Destination: &o.Jobstats},
+			&cli.StringFlag{Name: "task", Usage: "with --jobstats: only `TASK`", Destination: &o.Task},
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
@@ -46,7 +46,7 @@ func gpuReportCommand() *cli.Command {
 // GPUReport says what a run made of what its tasks were given.
 func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
 	if o.Task != "" && !o.Jobstats {
-		return cmdline.Misusef("--task goes with --jobstats")
+		return cmdline.Misusef("--task requires --jobstats")
 	}
 	opened, err := openRun(ctx, o.Run)
 	if err != nil {
@@ -58,7 +58,7 @@ func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
 	}
 	if o.Jobstats {
 		if !report.Sampled {
-			return exitcode.Dataf("nothing was sampled: %s", report.Reason)
+			return exitcode.Dataf("no samples: %s", report.Reason)
 		}
 		return report.Jobstats(out, o.Task)
 	}
@@ -72,6 +72,6 @@ func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
 	if err := report.Text(out); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "lathe: the page is %s\n", page)
+	fmt.Fprintf(os.Stderr, "lathe: wrote the page %s\n", page)
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 // Lathe is the operator's command.
 func Lathe() *cli.App {
-	app := cmdline.NewApp("lathe", "train language-model policies on a Slurm cluster, or on one machine")
+	app := cmdline.NewApp("lathe", "train language-model policies on a Slurm cluster or on one machine")
 	cmdline.Group(app,
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),

@@ -36,17 +36,17 @@ type LaunchOptions struct {
 
 func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
+		&cli.StringFlag{Name: "run", Usage: "`RUN` folder", Destination: &o.Run},
 		cmdline.SetFlag(),
-		&cli.StringFlag{Name: "rates", Usage: "`FILE` that lathe policy bench --json has printed on such a node: the time limits of tasks that sample or learn are twice what follows from it", Destination: &o.Rates},
-		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside an allocation) or slurm", Destination: &o.Executor},
+		&cli.StringFlag{Name: "rates", Usage: "set time limits from measured rates: `FILE` printed by lathe policy bench --json on such a node; the limit of a task that samples or learns is twice its estimate", Destination: &o.Rates},
+		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside a Slurm allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-		&cli.StringFlag{Name: "scores", Usage: "`RUN` whose scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
-		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
-		&cli.StringFlag{Name: "monitor", Usage: "which tasks have a lathe-monitor beside them: gpus (those that were given one), all or none; by default as the site profile says", Destination: &o.Monitor},
+		&cli.StringFlag{Name: "scores", Usage: "reuse the scores of `RUN` for identical responses instead of scoring them again", Destination: &o.Scores},
+		&cli.IntFlag{Name: "cores", Usage: "number of `CORES` for all local tasks together; 0 uses all", Destination: &o.Cores},
+		&cli.StringFlag{Name: "monitor", Usage: "start lathe-monitor beside tasks: gpus (tasks with a GPU), all or none; default: the site profile's", Destination: &o.Monitor},
 		trustFlag(&o.Trust),
-		&cli.BoolFlag{Name: "dry-run", Usage: "show every stage, its size, its command and what the run asks for, and start nothing", Destination: &o.DryRun},
-		&cli.BoolFlag{Name: "verbose", Usage: "with --dry-run: a line for each array", Destination: &o.Verbose},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print every stage, its size, its command and its resources; start nothing", Destination: &o.DryRun},
+		&cli.BoolFlag{Name: "verbose", Usage: "with --dry-run: one line per array", Destination: &o.Verbose},
 	}, extra...)
 }
 
@@ -65,11 +65,11 @@ func (o LaunchOptions) siteSettings() []string {
 }
 
 func trustFlag(to *bool) cli.Flag {
-	return &cli.BoolFlag{Name: "trust", Usage: "start the programs that the run names although other users may write its folder", Destination: to}
+	return &cli.BoolFlag{Name: "trust", Usage: "start the run's programs even if other users can write to its folder", Destination: to}
 }
 
 // trusted refuses a run that other users may write, unless they are trusted:
-// then the tasks and gates that this process starts trust them too.
+// then the tasks and controller jobs that this process starts trust them too.
 func trusted(trust bool, run string) error {
 	if trust {
 		return os.Setenv(rundir.TrustVariable, "1")
@@ -88,17 +88,16 @@ func optionalArgument(c *cli.Context, to *string) error {
 	return nil
 }
 
-// check refuses a place to run that cannot be meant, before a run is made for
-// it.
+// check refuses an invalid place to run, before a run is created.
 func (o LaunchOptions) check() error {
 	if !slices.Contains([]string{"", "local", "steps", "slurm"}, o.Executor) {
-		return exitcode.Usagef("--executor %q is not local, steps or slurm", o.Executor)
+		return exitcode.Usagef("--executor: got %q, want local, steps or slurm", o.Executor)
 	}
 	if err := cmdline.AtLeast(0, "cores", o.Cores); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", site.MonitorGPUs, site.MonitorAll, site.MonitorNone}, o.Monitor) {
-		return exitcode.Usagef("--monitor %q is not gpus, all or none", o.Monitor)
+		return exitcode.Usagef("--monitor: got %q, want gpus, all or none", o.Monitor)
 	}
 	if o.Site != "" {
 		if _, err := o.profile(""); err != nil {
@@ -109,15 +108,15 @@ func (o LaunchOptions) check() error {
 	case o.Recipe != "" && isRun(o.Recipe):
 		return exitcode.WithHint(exitcode.Usagef("%q is the folder of a run, not a recipe", o.Recipe), "to resume it: lathe run --run %s", o.Recipe)
 	case o.Run == "" && o.Recipe != "":
-		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder that the run lives in"), "for example --run runs/first")
+		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder of the run"), "for example --run runs/first")
 	case o.Run == "":
-		return cmdline.Misusef("neither a recipe nor --run is given")
+		return cmdline.Misusef("RECIPE and --run are missing: give at least one")
 	case o.Recipe == "" && o.Scores != "":
-		return exitcode.Usagef("--scores is said when a run is made: name the recipe too")
+		return exitcode.Usagef("--scores works only for a new run: name the recipe too")
 	case o.Recipe == "" && o.Rates != "":
-		return exitcode.Usagef("--rates sets time limits of a recipe, and a run that is made keeps its own: name the recipe too")
+		return exitcode.Usagef("--rates works only for a new run, an existing run keeps its time limits: name the recipe too")
 	case o.Recipe == "" && len(o.Set) > 0:
-		return exitcode.Usagef("--set changes a recipe, and a run that is made keeps its own: name the recipe too")
+		return exitcode.Usagef("--set works only for a new run, an existing run keeps its recipe: name the recipe too")
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 	}
 	if err == nil && opened.Recipe.Schedule.KeepEvery == recipe.KeepAuto {
 		if every, last := opened.Recipe.Schedule.KeepsEvery(), opened.Recipe.Schedule.Iterations; every > 0 {
-			fmt.Fprintf(os.Stderr, "lathe: of %d policy versions %d are kept, every %d and the last (schedule.keep_every: auto)\n", last+1, keptVersions(last, every), every)
+			fmt.Fprintf(os.Stderr, "lathe: keeping %d of %d policy versions: every %d-th and the last (schedule.keep_every: auto)\n", keptVersions(last, every), last+1, every)
 		}
 	}
 	return opened, err
@@ -163,7 +162,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 // recipe may have a warm start that made just that policy.
 func noteWarmStart(out io.Writer, r recipe.Recipe) {
 	if r.Policy.Path != "" && r.WarmStart.Steps > 0 {
-		fmt.Fprintf(out, "lathe: the run starts from policy %s and then trains it on demonstrations for %d steps (warm_start); if it had its warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
+		fmt.Fprintf(out, "lathe: the run starts from policy %s and first trains it on demonstrations for %d optimizer steps (warm_start); to skip the warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
 	}
 }
 

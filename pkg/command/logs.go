@@ -21,13 +21,13 @@ import (
 // LogsOptions are those of lathe logs.
 type LogsOptions struct {
 	Run       string // folder
-	Stage     string // empty for every stage but gates
+	Stage     string // empty for every stage but controller jobs
 	Iteration *int   // nil for every iteration
 	Shard     *int   // nil for every shard
 	Failed    bool   // those that failed alone
 	Lines     int    // of each log
 	Most      int    // attempts that are shown; 0 for all
-	Follow    bool   // go on with what is written
+	Follow    bool   // continue what is written
 	JSON      bool
 }
 
@@ -37,18 +37,18 @@ func logsCommand() *cli.Command {
 		Example: "lathe logs runs/quickstart --stage learn --iteration 1",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "logs", Usage: "show how the attempts at tasks ended, and the last lines of their logs", ArgsUsage: "RUN",
-		Description: "Those that failed come first, with the cause, the node and the attempt; where Slurm knows more, such as\n" +
-			"that the memory or the time was not enough, it is said. What went well is shown when it is asked for by\n" +
-			"--stage, --iteration or --shard. The logs themselves are in RUN/logs.",
+		Name: "logs", Usage: "show how task attempts ended, and the last lines of their logs", ArgsUsage: "RUN",
+		Description: "Lists failed attempts first, each with its cause, node and number, and with Slurm's reason where there is\n" +
+			"one, such as out of memory or time limit. Shows successful attempts only if you select them by\n" +
+			"--stage, --iteration or --shard. The log files are in RUN/logs.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "failed", Usage: "attempts that failed or were stopped alone", Destination: &o.Failed},
-			&cli.StringFlag{Name: "stage", Usage: "tasks of `STAGE` alone; gate for gate jobs", Destination: &o.Stage},
-			&cli.IntFlag{Name: "iteration", Usage: "tasks of iteration `K` alone; of an evaluation, the policy version"},
-			&cli.IntFlag{Name: "shard", Usage: "tasks of shard `N` alone, from 0"},
-			&cli.IntFlag{Name: "lines", Usage: "last `LINES` of each log", Value: 10, Destination: &o.Lines},
-			&cli.IntFlag{Name: "most", Usage: "show `N` attempts at most; 0 shows all", Value: 20, Destination: &o.Most},
-			&cli.BoolFlag{Name: "follow", Usage: "go on with what is written, until the run is done", Destination: &o.Follow},
+			&cli.BoolFlag{Name: "failed", Usage: "show only attempts that failed or were stopped", Destination: &o.Failed},
+			&cli.StringFlag{Name: "stage", Usage: "show only tasks of `STAGE`; gate for controller jobs", Destination: &o.Stage},
+			&cli.IntFlag{Name: "iteration", Usage: "show only tasks of iteration `K`; for evaluations, the policy version"},
+			&cli.IntFlag{Name: "shard", Usage: "show only tasks of shard `N`, from 0"},
+			&cli.IntFlag{Name: "lines", Usage: "number of `LINES` from the end of each log", Value: 10, Destination: &o.Lines},
+			&cli.IntFlag{Name: "most", Usage: "show at most `N` attempts; 0 shows all", Value: 20, Destination: &o.Most},
+			&cli.BoolFlag{Name: "follow", Usage: "print new lines as they are written, until the run is done", Destination: &o.Follow},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -122,7 +122,7 @@ func Logs(ctx context.Context, out io.Writer, o LogsOptions) error {
 		return err
 	}
 	if unasked != nil {
-		fmt.Fprintf(out, "Slurm was not asked, which may know more: %v\n", unasked)
+		fmt.Fprintf(out, "Slurm's own reasons are missing because it could not be queried: %v\n", unasked)
 	}
 	if o.Follow {
 		return follow(ctx, out, opened, filter)

@@ -20,10 +20,10 @@ func checkNodes(g graph.Graph, p site.Profile) error {
 			return err
 		}
 		if p.NodeCPUs > 0 && cpus > p.NodeCPUs {
-			problems = append(problems, fmt.Sprintf("resources.stages.%s.cpus: %d, and the largest node has %d (node_cpus)", stage, cpus, p.NodeCPUs))
+			problems = append(problems, fmt.Sprintf("resources.stages.%s.cpus: got %d, the largest node has %d (node_cpus)", stage, cpus, p.NodeCPUs))
 		}
 		if p.NodeMemoryGB > 0 && p.MemoryFlag && memoryGB > p.NodeMemoryGB {
-			problems = append(problems, fmt.Sprintf("resources.stages.%s.memory_gb: %g, and the largest node has %g (node_memory_gb)", stage, memoryGB, p.NodeMemoryGB))
+			problems = append(problems, fmt.Sprintf("resources.stages.%s.memory_gb: got %g, the largest node has %g (node_memory_gb)", stage, memoryGB, p.NodeMemoryGB))
 		}
 		return nil
 	}
@@ -46,6 +46,6 @@ func checkNodes(g graph.Graph, p site.Profile) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return exitcode.WithHint(exitcode.Usagef("no node of site %q has what tasks ask for:\n  %s", p.Name, strings.Join(problems, "\n  ")),
-		"lower what is named with --set, or name a partition with larger nodes in the site profile")
+	return exitcode.WithHint(exitcode.Usagef("no node of site %q is large enough for these tasks:\n  %s", p.Name, strings.Join(problems, "\n  ")),
+		"lower these settings with --set, or name a partition with larger nodes in the site profile")
 }

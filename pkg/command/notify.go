@@ -21,8 +21,8 @@ import (
 const notifyTime = time.Minute
 
 // notify runs the program of a site profile once for each thing that becomes of a
-// run: of gates and drivers that find the same, one does. What goes wrong with it is
-// said and is no failure of the run. advancing says that the run goes on by gates,
+// run: of controller jobs and drivers that find the same, one does. What goes wrong with it is
+// said and is no failure of the run. advancing says that the run goes on by controller jobs,
 // of which one may fail although the run has not.
 func notify(ctx context.Context, opened *rundir.Run, program []string, ended error, advancing bool) {
 	if len(program) == 0 || exitcode.Code(ended) == exitcode.Stopped {

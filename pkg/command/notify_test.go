@@ -11,8 +11,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
-// What a gate cannot go on with is no failure of the run, since another gate may: the
-// site is told that it is stuck, once for each reason. A gate that was stopped tells
+// What a controller job cannot continue is no failure of the run, since another controller job may: the
+// site is told that it is stuck, once for each reason. A controller job that was stopped tells
 // nothing.
 func TestNotifyStuck(t *testing.T) {
 	t.Parallel()
@@ -24,9 +24,9 @@ func TestNotifyStuck(t *testing.T) {
 	} {
 		notify(t.Context(), &rundir.Run{Dir: graph.Dir(dir)}, program, ended, true)
 	}
-	notify(t.Context(), &rundir.Run{Dir: graph.Dir(dir)}, program, errors.New("a recipe that cannot be meant"), false)
+	notify(t.Context(), &rundir.Run{Dir: graph.Dir(dir)}, program, errors.New("an invalid recipe"), false)
 	said, err := os.ReadFile(filepath.Join(dir, "said"))
-	if want := "stuck 1 the queue cannot be read\nstuck 1 the disk is full\nfailed 1 a recipe that cannot be meant\n"; err != nil || string(said) != want {
+	if want := "stuck 1 the queue cannot be read\nstuck 1 the disk is full\nfailed 1 an invalid recipe\n"; err != nil || string(said) != want {
 		t.Errorf("the site was told %q, %v; want %q", said, err, want)
 	}
 }

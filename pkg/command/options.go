@@ -25,11 +25,11 @@ func (o RecipeOptions) load() (*recipe.Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	return recipe.Load(o.Recipe, append(rates.foretell(resolved.Recipe).settings(), o.Set...))
+	return recipe.Load(o.Recipe, append(rates.estimate(resolved.Recipe).settings(), o.Set...))
 }
 
 func dateFlag(to *string) cli.Flag {
-	return &cli.StringFlag{Name: "date", Usage: "`DATE` (2026-11-21) that the chat template's strftime_now tells; undefined otherwise", Destination: to}
+	return &cli.StringFlag{Name: "date", Usage: "`DATE` (such as 2026-11-21) for strftime_now in the chat template; default: strftime_now is undefined", Destination: to}
 }
 
 // parseDate reads --date; the zero time when it is not given.

@@ -75,14 +75,14 @@ func TestOptionsRefused(t *testing.T) {
 		"score before the first iteration": {
 			task.DoScore(t.Context(), nil, task.ScoreOptions{Options: task.Options{Iteration: &none}}), "--iteration is missing or negative",
 		},
-		"run without a recipe": {command.Run(t.Context(), nil, command.RunOptions{}), "neither a recipe nor --run"},
+		"run without a recipe": {command.Run(t.Context(), nil, command.RunOptions{}), "RECIPE and --run are missing"},
 		"run elsewhere": {
-			command.Run(t.Context(), nil, command.RunOptions{LaunchOptions: command.LaunchOptions{Run: "r", Executor: "cloud"}}), `"cloud" is not local, steps or slurm`,
+			command.Run(t.Context(), nil, command.RunOptions{LaunchOptions: command.LaunchOptions{Run: "r", Executor: "cloud"}}), `--executor: got "cloud", want local, steps or slurm`,
 		},
 		"eval of nothing":  {command.Eval(t.Context(), nil, command.EvalOptions{}), "--recipe is missing"},
-		"data of no split": {command.DataGenerate(nil, command.DataGenerateOptions{Split: "dev"}), `"dev" is not train or test`},
+		"data of no split": {command.DataGenerate(nil, command.DataGenerateOptions{Split: "dev"}), `--split: got "dev", want train or test`},
 		"data of no generator": {
-			command.DataGenerate(nil, command.DataGenerateOptions{Split: env.Train, Env: "nowhere"}), `--env is "nowhere"; it must be`,
+			command.DataGenerate(nil, command.DataGenerateOptions{Split: env.Train, Env: "nowhere"}), `--env: got "nowhere", want one of`,
 		},
 		"check of nothing":   {task.Check(t.Context(), nil, nil, task.CheckOptions{}), "--env is missing"},
 		"inspect of nothing": {command.PolicyInspect(nil, command.PolicyInspectOptions{}), "--model is missing"},

@@ -15,7 +15,7 @@ import (
 )
 
 // TestOwnChaos: whoever is killed while a program of the user's has episodes and gives
-// verdicts, the programs too, nothing changes. With LATHE_CHAOS a reward of one's own
+// scores, the programs too, nothing changes. With LATHE_CHAOS a reward of one's own
 // and tools have their kills as well, as many each.
 func TestOwnChaos(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {

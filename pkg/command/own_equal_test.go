@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// TestOwnEqualsGo: a reward in Python that gives the verdicts of the verifier in Go
+// TestOwnEqualsGo: a reward in Python that gives the scores of the verifier in Go
 // trains the same policy, byte for byte, where a good part of the answers are right.
 func TestOwnEqualsGo(t *testing.T) {
 	t.Parallel()

@@ -27,10 +27,10 @@ func paperCommand() *cli.Command {
 		Example: "lathe paper exit runs/sweep --out runs/exit-tables",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "paper", Usage: "make the tables and figures of a paper (" + strings.Join(paper.Names(), ", ") + ") from the rows of runs; a folder stands for all runs in it", ArgsUsage: "PAPER RUN|FOLDER...",
+		Name: "paper", Usage: "write a paper's tables and figures (" + strings.Join(paper.Names(), ", ") + ") from runs; a folder means all runs in it", ArgsUsage: "PAPER RUN|FOLDER...",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "baseline", Usage: "`METHOD` that differences are to, by its name in the tables; none takes the first", Destination: &o.Baseline},
-			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, tables and figures into", Destination: &o.Out},
+			&cli.StringFlag{Name: "baseline", Usage: "compute differences to `METHOD`, a name in the tables; default: the first", Destination: &o.Baseline},
+			&cli.StringFlag{Name: "out", Usage: "write a page, tables and figures into `FOLDER`", Destination: &o.Out},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {

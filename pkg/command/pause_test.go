@@ -51,7 +51,7 @@ func TestPauseForeground(t *testing.T) {
 	}
 
 	ended, talk = start()
-	if e := lathe(t, 0, "cancel", dir); !strings.Contains(e.stdout, "the driver has left") {
+	if e := lathe(t, 0, "cancel", dir); !strings.Contains(e.stdout, "the driver has exited") {
 		t.Errorf("cancel says\n%s", e.stdout)
 	}
 	if code := exitCode(<-ended); code != 75 || !strings.Contains(talk.String(), "was cancelled by ") || !strings.Contains(talk.String(), ", and goes on") {
@@ -59,7 +59,7 @@ func TestPauseForeground(t *testing.T) {
 	}
 
 	ended, _ = start()
-	if e := lathe(t, 0, "cancel", "--now", dir); !strings.Contains(e.stdout, "the driver is killed: process ") {
+	if e := lathe(t, 0, "cancel", "--now", dir); !strings.Contains(e.stdout, "killed the driver: process ") {
 		t.Errorf("cancel --now says\n%s", e.stdout)
 	}
 	if err := <-ended; err == nil || err.Error() != "signal: killed" {

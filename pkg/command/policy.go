@@ -23,7 +23,7 @@ func policyCommand() *cli.Command {
 	return cmdline.Help{
 		Example: "lathe policy inspect --model runs/quickstart/policy/v000000",
 	}.Command(&cli.Command{
-		Name: "policy", Usage: "make, inspect and question policy folders",
+		Name: "policy", Usage: "create, inspect, convert and sample policy folders",
 		Subcommands: []*cli.Command{
 			policyInitCommand(), policyInspectCommand(), policyBenchCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
 			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand(),
@@ -36,11 +36,11 @@ func modelFlag(to *string) cli.Flag {
 }
 
 func newFolderFlag(to *string) cli.Flag {
-	return &cli.StringFlag{Name: "out", Usage: "`FOLDER` to write; it must not be there", Destination: to}
+	return &cli.StringFlag{Name: "out", Usage: "write `FOLDER`, which must not exist", Destination: to}
 }
 
 func dtypeFlag(to *string) cli.Flag {
-	return &cli.StringFlag{Name: "dtype", Usage: "type of the weights, `float32|float16|bfloat16`; none keeps what they are", Destination: to}
+	return &cli.StringFlag{Name: "dtype", Usage: "type of the weights: `float32|float16|bfloat16`; default: unchanged", Destination: to}
 }
 
 // dtypes are the types of weights by their names in recipes and in PyTorch.
@@ -55,7 +55,7 @@ func parseDType(name string) (safetensors.DType, error) {
 	}
 	d, ok := dtypes[name]
 	if !ok {
-		return "", exitcode.Usagef("--dtype is %q; it must be float32, float16 or bfloat16", name)
+		return "", exitcode.Usagef("--dtype: got %q, want float32, float16 or bfloat16", name)
 	}
 	return d, nil
 }
@@ -92,7 +92,7 @@ func writeFolder(out io.Writer, path string, fill func(folder string) error) err
 
 func newFolder(path string, fill func(folder string) error) (err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return exitcode.Usagef("--out %q is there already", path)
+		return exitcode.Usagef("--out: %q already exists", path)
 	}
 	w, err := seal.CreateFolder(path, seal.AttemptFromEnv())
 	if err != nil {
@@ -113,8 +113,8 @@ type TextOptions struct {
 
 func (o *TextOptions) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "add-special-tokens", Usage: "put the special tokens around each text that the tokenizer puts around texts", Destination: &o.AddSpecial},
-		&cli.BoolFlag{Name: "split-special-tokens", Usage: "take the name of a special token in a text as text", Destination: &o.SplitSpecial},
+		&cli.BoolFlag{Name: "add-special-tokens", Usage: "add the tokenizer's special tokens around each text", Destination: &o.AddSpecial},
+		&cli.BoolFlag{Name: "split-special-tokens", Usage: "encode the name of a special token in a text as plain text", Destination: &o.SplitSpecial},
 	}
 }
 

@@ -25,7 +25,7 @@ type PolicyBenchOptions struct {
 	Seconds float64
 	Compute string // of products on the CPU
 	bench.Options
-	RecipeOptions // of whose iteration the time is foretold; empty for none
+	RecipeOptions // of whose iteration the time is estimated; empty for none
 	JSON          bool
 }
 
@@ -35,20 +35,20 @@ func policyBenchCommand() *cli.Command {
 		Example: "lathe policy bench --model runs/quickstart/policy/v000000 --recipe jobs/quickstart.yaml",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "bench", Usage: "measure how fast a policy samples and learns on this machine, and how much of what it could do that is",
-		Description: "On a CPU the ceiling is measured too: float32 products of large matrices, and bytes that all threads read.\n" +
-			"A share is that of whichever of the two bounds the work more; in batches of one, decoding reads every weight\n" +
-			"for every token. With --recipe it says how long the tasks of an iteration take at most at these rates, and the\n" +
-			"settings that ask for twice that. lathe run --rates takes what --json prints, and asks for these hours.",
+		Name: "bench", Usage: "measure how fast a policy samples and trains on this machine, and its share of the hardware's limits",
+		Description: "On a CPU it also measures the ceiling: float32 products of large matrices, and memory reads by all threads.\n" +
+			"A share is relative to whichever of the two limits the work; with a batch of one, decoding reads every weight\n" +
+			"for every token. With --recipe it prints the longest time of each task of an iteration at these rates, and\n" +
+			"settings with time limits of twice that. lathe run --rates reads the output of --json and sets these limits.",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
-			&cli.IntFlag{Name: "prompt-tokens", Usage: "`TOKENS` of a prompt; 0 for 256, or half of what the policy takes", Destination: &o.PromptTokens},
-			&cli.IntFlag{Name: "new-tokens", Usage: "`TOKENS` of a response; 0 for 64, or what is left", Destination: &o.NewTokens},
-			&cli.IntSliceFlag{Name: "batch", Usage: "`RESPONSES` that are decoded at a time; may be repeated (default: 1, 8 and 64)"},
-			&cli.IntFlag{Name: "pass-tokens", Value: 4096, Usage: "`TOKENS` that are learned from in one pass", Destination: &o.PassTokens},
-			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "repeat each kind of work for `SECONDS`", Destination: &o.Seconds},
-			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "products on the CPU: auto, float32 or bfloat16, as `COMPUTE` stands for policy.compute", Destination: &o.Compute},
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` of whose iteration the time is foretold", Destination: &o.Recipe},
+			&cli.IntFlag{Name: "prompt-tokens", Usage: "prompt length in `TOKENS`; 0 means 256, or half of the policy's context if that is less", Destination: &o.PromptTokens},
+			&cli.IntFlag{Name: "new-tokens", Usage: "response length in `TOKENS`; 0 means 64, or the rest of the context if that is less", Destination: &o.NewTokens},
+			&cli.IntSliceFlag{Name: "batch", Usage: "number of `RESPONSES` decoded together; may be repeated (default: 1, 8 and 64)"},
+			&cli.IntFlag{Name: "pass-tokens", Value: 4096, Usage: "number of `TOKENS` per training pass", Destination: &o.PassTokens},
+			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "measure each kind of work for `SECONDS`", Destination: &o.Seconds},
+			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "number type of products on the CPU, as policy.compute: `COMPUTE` is auto, float32 or bfloat16", Destination: &o.Compute},
+			&cli.StringFlag{Name: "recipe", Usage: "estimate iteration time for `RECIPE`", Destination: &o.Recipe},
 			cmdline.SetFlag(),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -89,7 +89,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 	o.For = time.Duration(o.Seconds * float64(time.Second))
 	for _, batch := range o.Batches {
 		if batch < 1 {
-			return exitcode.Usagef("--batch %d: it must be 1 or more", batch)
+			return exitcode.Usagef("--batch: got %d, want 1 or more", batch)
 		}
 	}
 	if len(o.Batches) == 0 {
@@ -111,7 +111,7 @@ func PolicyBench(ctx context.Context, out io.Writer, o PolicyBenchOptions) error
 		if err != nil {
 			return err
 		}
-		times := result.foretell(resolved.Recipe)
+		times := result.estimate(resolved.Recipe)
 		result.Iteration = &times
 	}
 	if o.JSON {
@@ -168,7 +168,7 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 	}
 	fmt.Fprintf(out, "engine    %s; prompts of %d tokens, responses of %d\n", where, o.PromptTokens, o.NewTokens)
 	if b.Ceiling.GFLOPs > 0 {
-		fmt.Fprintf(out, "ceiling   %.0f GFLOP/s in products, %.1f GB/s of reads as large as the weights; the highest that was measured, by themselves or in the work\n", b.Ceiling.GFLOPs, b.Ceiling.GBs)
+		fmt.Fprintf(out, "ceiling   %.0f GFLOP/s in products, %.1f GB/s in reads as large as the weights; the highest rates measured, alone or during the work\n", b.Ceiling.GFLOPs, b.Ceiling.GBs)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "work\tbatch\ttokens/s\tseconds\tGFLOP/s\tGB/s\tof ceiling")
@@ -190,8 +190,8 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 		for _, task := range t.Tasks {
 			tasks = append(tasks, fmt.Sprintf("%s %.2g", task.Stage, task.Minutes))
 		}
-		fmt.Fprintf(out, "iteration at most %d responses; minutes of a task: %s\n", t.Responses, strings.Join(tasks, ", "))
-		fmt.Fprintf(out, "ask for   --set %s\n", strings.Join(t.settings(), " --set "))
+		fmt.Fprintf(out, "iteration at most %d responses; minutes per task: %s\n", t.Responses, strings.Join(tasks, ", "))
+		fmt.Fprintf(out, "request   --set %s\n", strings.Join(t.settings(), " --set "))
 	}
 	return nil
 }

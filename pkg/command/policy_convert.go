@@ -25,10 +25,10 @@ func policyConvertCommand() *cli.Command {
 		Example: "lathe policy convert --model runs/quickstart/policy/v000000 --dtype bfloat16 --out runs/half",
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "convert", Usage: "write a policy's weights in another type, or in other files",
+		Name: "convert", Usage: "convert a policy's weights to another type or split them into files",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), dtypeFlag(&o.DType), newFolderFlag(&o.Out),
-			&cli.Int64Flag{Name: "max-file-mb", Usage: "cut the weights into files of at most so many `MB`; 0 for one file", Destination: &o.MaxFileMB},
+			&cli.Int64Flag{Name: "max-file-mb", Usage: "split the weights into files of at most `MB`; 0 writes one file", Destination: &o.MaxFileMB},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyConvert(c.App.Writer, o) }),
 	})
@@ -48,7 +48,7 @@ func PolicyConvert(out io.Writer, o PolicyConvertOptions) error {
 	}
 	const bytesPerMB = 1_000_000
 	if o.MaxFileMB < 0 || o.MaxFileMB > 1<<40/bytesPerMB {
-		return exitcode.Usagef("--max-file-mb is %d; it must be 0 or more", o.MaxFileMB)
+		return exitcode.Usagef("--max-file-mb: got %d, want 0 or more", o.MaxFileMB)
 	}
 	return writeFolder(out, o.Out, func(folder string) error {
 		return checkpoint.Convert(o.Model, folder, d, o.MaxFileMB*bytesPerMB)

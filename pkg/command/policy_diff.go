@@ -25,16 +25,16 @@ func policyDiffCommand() *cli.Command {
 	var o PolicyDiffOptions
 	return cmdline.Help{
 		Example: "lathe policy diff runs/quickstart/policy/v000000 runs/quickstart/policy/v000001",
-		Exits:   map[int]string{exitcode.Failed: "the policies differ, with --exit-code; or failed", exitcode.Data: ""},
+		Exits:   map[int]string{exitcode.Failed: "with --exit-code: the policies differ; or any other failure", exitcode.Data: ""},
 	}.Command(&cli.Command{
 		Name: "diff", Usage: "compare the weights of two policies", ArgsUsage: "FOLDER FOLDER",
 		Flags: []cli.Flag{
 			cmdline.JSONFlag(&o.JSON),
-			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when they differ", Destination: &o.ExitCode},
+			&cli.BoolFlag{Name: "exit-code", Usage: "exit with code 1 if the policies differ", Destination: &o.ExitCode},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != len(o.Folders) {
-				return cmdline.Misusef("two policy folders must be given")
+				return cmdline.Misusef("FOLDER FOLDER: give two policy folders")
 			}
 			o.Folders = [2]string(c.Args().Slice())
 			return PolicyDiff(c.App.Writer, o)

@@ -50,23 +50,23 @@ func policyGenerateCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name:  "generate",
-		Usage: "answer prompts: --prompt, or standard input, a prompt per line",
+		Usage: "sample responses to prompts from --prompt or standard input, one per line",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads), dateFlag(&o.Date),
-			&cli.StringSliceFlag{Name: "prompt", Usage: "`TEXT` to answer; may be repeated"},
-			&cli.StringFlag{Name: "system", Usage: "`TEXT` of a system message before each prompt", Destination: &o.System},
-			&cli.BoolFlag{Name: "chat", Usage: "prompts are user messages: so it is where the policy has a chat format", Destination: &o.Chat},
-			&cli.BoolFlag{Name: "text", Usage: "prompts are the beginnings of texts", Destination: &o.Text},
-			&cli.BoolFlag{Name: "jsonl", Usage: `lines are {"id","text"} or {"id","messages","tools","chat_template_kwargs"}; a last message of the assistant is continued; implies --json`, Destination: &o.JSONLines},
-			&cli.IntFlag{Name: "max-new-tokens", Value: 256, Usage: "bound on the tokens of a response", Destination: &o.MaxNewTokens},
+			&cli.StringSliceFlag{Name: "prompt", Usage: "prompt `TEXT`; may be repeated"},
+			&cli.StringFlag{Name: "system", Usage: "put a system message `TEXT` before each prompt", Destination: &o.System},
+			&cli.BoolFlag{Name: "chat", Usage: "treat prompts as user messages; default if the policy has a chat format", Destination: &o.Chat},
+			&cli.BoolFlag{Name: "text", Usage: "treat prompts as the beginnings of texts", Destination: &o.Text},
+			&cli.BoolFlag{Name: "jsonl", Usage: `read lines of {"id","text"} or {"id","messages","tools","chat_template_kwargs"}; a final assistant message is continued; implies --json`, Destination: &o.JSONLines},
+			&cli.IntFlag{Name: "max-new-tokens", Value: 256, Usage: "maximum number of tokens per response", Destination: &o.MaxNewTokens},
 			&cli.StringSliceFlag{Name: "stop", Usage: "end a response at `TEXT`; may be repeated"},
-			&cli.BoolFlag{Name: "include-stop", Usage: "leave the stop text at the end of the response", Destination: &o.IncludeStop},
-			&cli.Float64Flag{Name: "temperature", Usage: "0 is greedy", Destination: &o.Temperature},
+			&cli.BoolFlag{Name: "include-stop", Usage: "keep the stop text at the end of the response", Destination: &o.IncludeStop},
+			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature; 0 is greedy", Destination: &o.Temperature},
 			&cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most probable tokens; 0 keeps all", Destination: &o.TopK},
-			&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "sample from the most probable tokens with the mass `P`; 1 keeps all", Destination: &o.TopP},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the samples: a prompt's place, the sample's number and the seed make a response", Destination: &o.Seed},
-			&cli.IntFlag{Name: "samples", Value: 1, Usage: "responses to each prompt", Destination: &o.Samples},
-			&cli.BoolFlag{Name: "stream", Usage: "print text as it is sampled, one response after the other; so it is for one response in a terminal", Destination: &o.Stream},
+			&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "sample from the most probable tokens with total probability `P`; 1 keeps all", Destination: &o.TopP},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "random seed; a response depends on the seed, the prompt's position and the sample's number", Destination: &o.Seed},
+			&cli.IntFlag{Name: "samples", Value: 1, Usage: "responses per prompt", Destination: &o.Samples},
+			&cli.BoolFlag{Name: "stream", Usage: "print text as it is sampled, one response after the other; default for one response in a terminal", Destination: &o.Stream},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per response", Destination: &o.JSON},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -178,7 +178,7 @@ func PolicyGenerate(ctx context.Context, in io.Reader, out io.Writer, o PolicyGe
 	return nil
 }
 
-// check refuses what cannot be meant, before any prompt is read.
+// check refuses invalid options, before any prompt is read.
 func (o PolicyGenerateOptions) check() error {
 	for _, pair := range []struct {
 		names [2]string
@@ -195,7 +195,7 @@ func (o PolicyGenerateOptions) check() error {
 		}
 	}
 	if p := o.TopP; !(float32(p) > 0 && p <= 1) {
-		return exitcode.Usagef("--top-p is %g; it must be above 0 and at most 1, which keeps all", p)
+		return exitcode.Usagef("--top-p: got %g, want above 0 and at most 1 (1 keeps all)", p)
 	}
 	if err := o.sampling().Validate(); err != nil {
 		return err
@@ -329,7 +329,7 @@ func (o PolicyGenerateOptions) openFormat() (*textFormat, error) {
 func (f *textFormat) tokens(p prompt) ([]int32, error) {
 	if f.chat == nil {
 		if p.Text == nil {
-			return nil, exitcode.Dataf("messages are asked about, but the policy has no chat format, or --text is set")
+			return nil, exitcode.Dataf("\"messages\" need a policy with a chat format, and no --text")
 		}
 		return f.tokenizer.WithSpecial(f.tokenizer.Encode(*p.Text)), nil
 	}

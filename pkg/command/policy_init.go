@@ -34,12 +34,12 @@ func policyInitCommand() *cli.Command {
 		Example: "lathe policy init --recipe jobs/smoke.yaml --seed 2 --out runs/random",
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "init", Usage: "write a policy with random weights, as a recipe or a config.json describes it",
+		Name: "init", Usage: "create a policy with random weights from a recipe or a config.json",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` with policy.new", Destination: &o.Recipe},
+			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` that has policy.new", Destination: &o.Recipe},
 			cmdline.SetFlag(),
-			&cli.StringFlag{Name: "config", Usage: "config.json `FILE`, or the folder that it is in, whose tokenizer files are copied", Destination: &o.Config},
-			&cli.Uint64Flag{Name: "seed", Usage: "of the weights; with --recipe the recipe's when left out", Value: 1, Destination: &seed},
+			&cli.StringFlag{Name: "config", Usage: "config.json `FILE` or its folder; tokenizer files in the folder are copied", Destination: &o.Config},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the weights; default with --recipe: the recipe's", Value: 1, Destination: &seed},
 			dtypeFlag(&o.DType), newFolderFlag(&o.Out),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -56,7 +56,7 @@ func PolicyInit(out io.Writer, o PolicyInitOptions) error {
 	}
 	switch {
 	case (o.Recipe == "") == (o.Config == ""):
-		return exitcode.Usagef("one of --recipe and --config must be given")
+		return exitcode.Usagef("--recipe and --config are missing: give one of them")
 	case o.Config != "" && len(o.Set) > 0:
 		return cmdline.Misusef("--config and --set exclude each other")
 	}
@@ -77,7 +77,7 @@ func (o PolicyInitOptions) fromRecipe(folder string) error {
 		return err
 	}
 	if resolved.Recipe.Policy.New == nil {
-		return exitcode.Usagef("recipe %q names a policy folder: there is nothing to make", o.Recipe)
+		return exitcode.Usagef("recipe %q has no policy.new: it names a policy folder, so there is nothing to create", o.Recipe)
 	}
 	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
 	if err != nil {
@@ -97,8 +97,8 @@ func (o PolicyInitOptions) settings() ([]string, error) {
 	case err != nil || d == "":
 		return settings, err
 	case d == safetensors.F16:
-		return nil, exitcode.WithHint(exitcode.Usagef("--dtype is %q; with --recipe it must be float32 or bfloat16", o.DType),
-			"lathe policy convert writes a policy in another type")
+		return nil, exitcode.WithHint(exitcode.Usagef("--dtype: got %q, want float32 or bfloat16 with --recipe", o.DType),
+			"to convert a policy to another type: lathe policy convert")
 	}
 	return append(settings, "policy.dtype="+o.DType), nil
 }
@@ -113,7 +113,7 @@ func (o PolicyInitOptions) fromConfig(folder string) error {
 	from := o.Config
 	if !info.IsDir() {
 		if filepath.Base(o.Config) != checkpoint.ConfigFile {
-			return exitcode.Usagef("--config is %q; it must be a %s or the folder that holds one", o.Config, checkpoint.ConfigFile)
+			return exitcode.Usagef("--config: got %q, want a %s or the folder of one", o.Config, checkpoint.ConfigFile)
 		}
 		from = filepath.Dir(o.Config)
 	}

@@ -33,13 +33,13 @@ func policyInspectCommand() *cli.Command {
 		Example: "lathe policy inspect --model runs/quickstart/policy/v000000 --gpu 75GiB --recipe jobs/quickstart.yaml",
 		Exits:   map[int]string{exitcode.Data: "", exitcode.Unavailable: "--gpu auto found no GPU"},
 	}.Command(&cli.Command{
-		Name: "inspect", Usage: "print the shape, size, memory, work and digest of a policy",
+		Name: "inspect", Usage: "print a policy's shape, size, memory, compute per token and digest",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), cmdline.JSONFlag(&o.JSON),
-			&cli.StringFlag{Name: "gpu", Usage: "plan the memory of a GPU with so much free: `BYTES|auto`, as 80e9, 80GB or 75GiB; auto asks the GPU of this host", Destination: &o.GPU},
-			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` whose settings --gpu plans for; none plans for full training in the policy's own type", Destination: &o.Recipe},
+			&cli.StringFlag{Name: "gpu", Usage: "plan GPU memory for this amount of free memory: `BYTES|auto`, such as 80e9, 80GB or 75GiB; auto reads it from this host's GPU", Destination: &o.GPU},
+			&cli.StringFlag{Name: "recipe", Usage: "with --gpu: plan for the settings of `RECIPE`; default: full training in the policy's own type", Destination: &o.Recipe},
 			cmdline.SetFlag(),
-			&cli.IntFlag{Name: "tokens", Usage: "`TOKENS` of the longest sequence that is learned from; 0 for as many as the policy takes", Destination: &o.Tokens},
+			&cli.IntFlag{Name: "tokens", Usage: "with --gpu: longest training sequence in `TOKENS`; 0 means the policy's context", Destination: &o.Tokens},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			o.Set = c.StringSlice("set")

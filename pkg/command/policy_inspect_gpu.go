@@ -46,7 +46,7 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 			is   bool
 		}{{"recipe", o.Recipe != ""}, {"set", len(o.Set) > 0}, {"tokens", o.Tokens != 0}} {
 			if given.is {
-				return nil, cmdline.Misusef("--%s says what --gpu plans for: it needs --gpu", given.name)
+				return nil, cmdline.Misusef("--%s requires --gpu", given.name)
 			}
 		}
 		return nil, nil
@@ -72,7 +72,7 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 		}
 		settings = resolved.Recipe
 	} else if len(o.Set) > 0 {
-		return nil, cmdline.Misusef("--set changes a recipe: it needs --recipe")
+		return nil, cmdline.Misusef("--set requires --recipe")
 	}
 	if err := cmdline.AtLeast(0, "tokens", o.Tokens); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func bytesOf(text string) (int64, error) {
 		}
 		break
 	}
-	return 0, fmt.Errorf("%q is no size; 80e9, 80GB and 75GiB are", text)
+	return 0, fmt.Errorf("got %q, want a size such as 80e9, 80GB or 75GiB", text)
 }
 
 // printPlans writes plans for people.
@@ -197,7 +197,7 @@ func printPlans(w io.Writer, p *gpuPlans) error {
 	}
 	for _, one := range p.Plans {
 		if one.Plan == nil {
-			fmt.Fprintf(w, "  %s: refused: %s\n", one.Work, one.Refused)
+			fmt.Fprintf(w, "  %s: does not fit: %s\n", one.Work, one.Refused)
 		} else {
 			fmt.Fprintf(w, "  %s: %s\n", one.Work, one.Plan)
 		}

@@ -29,7 +29,7 @@ func policyLogprobsCommand() *cli.Command {
 		Example: `echo '{"id": 1, "text": "hqcaxtbnze=hcaqtbnxez"}' | lathe policy logprobs --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "logprobs", Usage: `log-probabilities: {"id","text"} or {"id","token_ids"} per line in, {"id","token_ids","logprobs","entropy"} out`,
+		Name: "logprobs", Usage: `compute log-probabilities: reads lines of {"id","text"} or {"id","token_ids"}, prints {"id","token_ids","logprobs","entropy"}`,
 		Flags:  append([]cli.Flag{modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads)}, o.TextOptions.flags()...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyLogprobs(c.Context, c.App.Reader, c.App.Writer, o) }),
 	})
@@ -80,7 +80,7 @@ func PolicyLogprobs(ctx context.Context, in io.Reader, out io.Writer, o PolicyLo
 			ids = encode(*q.Text)
 		}
 		if most := engine.Config().MaxPositionEmbeddings; len(ids) == 0 || len(ids) > most {
-			return nil, fmt.Errorf("%d tokens; the policy takes 1 to %d", len(ids), most)
+			return nil, fmt.Errorf("got %d tokens, want 1 to %d", len(ids), most)
 		}
 		a, err := logprobs(engine, ids)
 		a.ID = q.ID

@@ -23,10 +23,10 @@ func policyMergeCommand() *cli.Command {
 		Example: "lathe policy merge --model runs/gsm8k-lora/policy/v000010 --out runs/merged",
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "merge", Usage: "write a whole policy: an adapter's base with the adapter in its matrices",
+		Name: "merge", Usage: "merge an adapter into its base policy",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "model", Usage: "adapter `FOLDER` as PEFT's", Destination: &o.Model},
-			&cli.StringFlag{Name: "base", Usage: "policy `FOLDER` that it adapts; none takes the one that it names", Destination: &o.Base},
+			&cli.StringFlag{Name: "model", Usage: "adapter `FOLDER` in PEFT layout", Destination: &o.Model},
+			&cli.StringFlag{Name: "base", Usage: "base policy `FOLDER`; default: the one that the adapter names", Destination: &o.Base},
 			newFolderFlag(&o.Out),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyMerge(c.App.Writer, o) }),

@@ -33,12 +33,12 @@ func policyRenderCommand() *cli.Command {
 		Example: `echo '{"id": 1, "messages": [{"role": "user", "content": "hqcaxtbnze="}]}' | lathe policy render --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "render", Usage: `apply the chat template: {"id","messages","tools"} per line in, {"id","text","token_ids","assistant_mask"} out`,
+		Name: "render", Usage: `apply the chat template: reads lines of {"id","messages","tools"}, prints {"id","text","token_ids","assistant_mask"}`,
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), dateFlag(&o.Date),
-			&cli.BoolFlag{Name: "add-generation-prompt", Usage: "open the assistant's next message", Destination: &o.GenerationPrompt},
-			&cli.BoolFlag{Name: "continue-final-message", Usage: "leave the last message open at its end, for the policy to continue", Destination: &o.ContinueFinal},
-			&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as text, as training does", Destination: &o.SpellOut},
+			&cli.BoolFlag{Name: "add-generation-prompt", Usage: "start the assistant's next message", Destination: &o.GenerationPrompt},
+			&cli.BoolFlag{Name: "continue-final-message", Usage: "leave the last message unterminated, for the policy to continue", Destination: &o.ContinueFinal},
+			&cli.BoolFlag{Name: "spell-out", Usage: "encode the names of special tokens in messages as plain text, as training does", Destination: &o.SpellOut},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyRender(c.Context, c.App.Reader, c.App.Writer, o) }),
 	})
@@ -95,7 +95,7 @@ func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRend
 	if err != nil || len(refused) == 0 {
 		return err
 	}
-	return exitcode.Dataf("%d of %d lines could not be rendered; their rows have the reasons, the first of which is: %w", len(refused), lines.Number, refused[0])
+	return exitcode.Dataf("%d of %d lines could not be rendered; the output gives each reason; the first: %w", len(refused), lines.Number, refused[0])
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {
@@ -123,11 +123,11 @@ func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, err
 	return out, nil
 }
 
-// aboutVariables adds to the error about a field that there is not where those of
-// templates stand.
+// aboutVariables adds to the error about an unknown field where variables of
+// templates belong.
 func aboutVariables(err error) error {
 	if strings.HasPrefix(err.Error(), "there is no field ") {
-		return fmt.Errorf(`%w; variables of the chat template, such as enable_thinking, stand in "chat_template_kwargs"`, err)
+		return fmt.Errorf(`%w; put variables of the chat template, such as enable_thinking, into "chat_template_kwargs"`, err)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func policyTokenizeCommand() *cli.Command {
 		Example: `echo '{"id": 1, "text": "hqcaxtbnze="}' | lathe policy tokenize --model runs/quickstart/policy/v000000`,
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "tokenize", Usage: `token ids: {"id","text"} per line in, {"id","token_ids"} out; the folder needs no weights`,
+		Name: "tokenize", Usage: `tokenize text: reads lines of {"id","text"}, prints {"id","token_ids"}; needs no weights`,
 		Flags:  append([]cli.Flag{modelFlag(&o.Model)}, o.TextOptions.flags()...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyTokenize(c.Context, c.App.Reader, c.App.Writer, o) }),
 	})

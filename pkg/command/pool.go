@@ -41,10 +41,10 @@ func poolCommand() *cli.Command {
 		Example: "lathe pool runs/first runs/second --select selected --out runs/pool.parquet",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "pool", Usage: "gather what the policies of runs said, for a warm start to learn from: warm_start.pool", ArgsUsage: "RUN...",
+		Name: "pool", Usage: "collect responses of runs into a file to train a warm start on (warm_start.pool)", ArgsUsage: "RUN...",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "select", Usage: "`SEGMENTS`: all; valid, whose last turn is ok; or selected, that their run trained on, whatever the sign of the advantage", Value: string(pool.Selected), Destination: &o.Select},
-			&cli.StringFlag{Name: "out", Usage: "`FILE` to write and seal", Destination: &o.Out},
+			&cli.StringFlag{Name: "select", Usage: "which `SEGMENTS`: all, valid (the last turn is ok) or selected (the run trained on them, with any sign of the advantage)", Value: string(pool.Selected), Destination: &o.Select},
+			&cli.StringFlag{Name: "out", Usage: "write and seal `FILE`", Destination: &o.Out},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {

@@ -117,7 +117,7 @@ func ran(t *testing.T, dir string) {
 	}
 }
 
-// TestSlurmPrograms takes the same run through job arrays: tasks and gates are
+// TestSlurmPrograms takes the same run through job arrays: tasks and controller jobs are
 // killed, a score task is requeued, and a node is lost while it runs programs.
 func TestSlurmPrograms(t *testing.T) {
 	t.Parallel()

@@ -35,17 +35,17 @@ func pruneCommand() *cli.Command {
 		Example: "lathe prune runs/quickstart --keep-every 50 --dry-run",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "prune", Usage: "remove policies and optimizer states that nothing still to do reads", ArgsUsage: "RUN",
-		Description: "Keeps the versions 0, N, 2N … and the last, and removes all others with their optimizer states,\n" +
-			"checkpoints of the warm start, and gradients. Their manifests stay as NAME.pruned.json, and the run\n" +
-			"makes them again, to the same bytes, when it needs them. schedule.keep_every does the same as a run\n" +
-			"goes on. A run may be pruned while it goes on. With --deltas each removed policy leaves its difference\n" +
-			"from the kept one before it, NAME.delta, from which --restore has it back at once, to the byte.",
+		Name: "prune", Usage: "delete checkpoints that no remaining task needs", ArgsUsage: "RUN",
+		Description: "Keeps versions 0, N, 2N … and the last. Deletes all others, their optimizer states, warm-start\n" +
+			"checkpoints and gradients. Their manifests stay as NAME.pruned.json; if the run needs a version\n" +
+			"again, it computes the same bytes. schedule.keep_every does the same during a run. It is safe to\n" +
+			"prune a run that is in progress. With --deltas each deleted policy leaves NAME.delta, its difference\n" +
+			"from the previous kept version, from which --restore rebuilds it at once, to the byte.",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed", Destination: &o.DryRun},
-			&cli.BoolFlag{Name: "deltas", Usage: "leave of each removed policy its difference from the kept one before it", Destination: &o.Deltas},
-			&cli.StringSliceFlag{Name: "restore", Usage: "bring policy `VERSION`, such as 3 or v000003, back from its delta, or have the run make it again when it goes on; may be repeated"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be deleted, delete nothing", Destination: &o.DryRun},
+			&cli.BoolFlag{Name: "deltas", Usage: "leave each deleted policy's difference from the previous kept version", Destination: &o.Deltas},
+			&cli.StringSliceFlag{Name: "restore", Usage: "rebuild policy `VERSION`, such as 3 or v000003, from its delta, or queue it for the next lathe run; may be repeated"},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
@@ -65,7 +65,7 @@ func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
 	case (o.KeepEvery == nil) == (len(o.Restore) == 0):
 		return exitcode.Usagef("give either --keep-every or --restore")
 	case o.KeepEvery == nil && o.Deltas:
-		return exitcode.Usagef("--deltas goes with --keep-every")
+		return exitcode.Usagef("--deltas requires --keep-every")
 	case o.KeepEvery == nil:
 		return o.restore(ctx, out, opened)
 	}
@@ -84,13 +84,13 @@ func Prune(ctx context.Context, out io.Writer, o PruneOptions) error {
 	for _, path := range pruned.Paths {
 		fmt.Fprintln(out, path)
 	}
-	verb := "removed"
+	verb := "deleted"
 	if o.DryRun {
-		verb = "would remove"
+		verb = "would delete"
 	}
 	fmt.Fprintf(out, "%s %d files and folders, %d bytes\n", verb, len(pruned.Paths), pruned.Bytes)
 	if o.Deltas && !o.DryRun {
-		fmt.Fprintf(out, "their policies' deltas have %d bytes\n", pruned.DeltaBytes)
+		fmt.Fprintf(out, "their deltas take %d bytes\n", pruned.DeltaBytes)
 	}
 	return nil
 }
@@ -109,10 +109,10 @@ func (o PruneOptions) restore(ctx context.Context, out io.Writer, opened *rundir
 		return err
 	}
 	for _, version := range restored.Now {
-		fmt.Fprintf(os.Stderr, "lathe: policy version %d is there again, from its delta\n", version)
+		fmt.Fprintf(os.Stderr, "lathe: rebuilt policy version %d from its delta\n", version)
 	}
 	if len(restored.Paths) > 0 {
-		fmt.Fprintf(os.Stderr, "lathe: nothing is restored yet: %d files and folders are queued, and are made again by: lathe run --run %s\n", len(restored.Paths), opened.Dir)
+		fmt.Fprintf(os.Stderr, "lathe: nothing is restored yet: %d files and folders are queued; to restore them: lathe run --run %s\n", len(restored.Paths), opened.Dir)
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, restored)
@@ -125,7 +125,7 @@ func (o PruneOptions) restore(ctx context.Context, out io.Writer, opened *rundir
 func parseVersion(text string) (int, error) {
 	version, err := strconv.ParseUint(strings.TrimPrefix(text, "v"), 10, 31)
 	if err != nil {
-		return 0, exitcode.Usagef("--restore %q is no policy version: give its number, such as 3, or its name, such as v000003", text)
+		return 0, exitcode.Usagef("--restore: got %q, want a policy version: its number, such as 3, or its name, such as v000003", text)
 	}
 	return int(version), nil
 }

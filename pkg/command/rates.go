@@ -35,8 +35,8 @@ func (t taskTimes) settings() []string {
 	return settings
 }
 
-// foretell says what the tasks of a recipe take at the rates that were measured.
-func (b benchmark) foretell(r recipe.Recipe) taskTimes {
+// estimate returns how long the tasks of a recipe take at the measured rates.
+func (b benchmark) estimate(r recipe.Recipe) taskTimes {
 	g := graph.Graph{Recipe: r}
 	rows, attempts := g.PlanRows(), 1+r.Scaffold.Steps
 	t := taskTimes{Responses: rows * r.Rollout.Group * attempts}
@@ -48,7 +48,7 @@ func (b benchmark) foretell(r recipe.Recipe) taskTimes {
 	if w := r.WarmStart; w.Steps > 0 {
 		add(graph.StageWarm, float64(min(w.Steps, cmp.Or(w.Chunk, w.Steps)))*(float64(w.Batch)*whole.all()/train.TokensPerSecond+update))
 	}
-	// Where the next attempt or message waits for a verdict, it is another task's.
+	// Where the next attempt or message waits for a score, it is another task's.
 	sample := func(stage graph.Stage, responses, attempts int, of spoken) float64 {
 		if g.Waves(stage) > 1 {
 			attempts = 1
@@ -83,7 +83,7 @@ type spoken struct{ read, written float64 }
 func (s spoken) all() float64 { return s.read + s.written }
 
 // attempt bounds an attempt, in which a prompt stands before each message, and what a
-// task samples of it: all, or one message where the next waits for a verdict.
+// task samples of it: all, or one message where the next waits for a score.
 func (b benchmark) attempt(r recipe.Recipe, newTokens []int) (whole, sampled spoken) {
 	traits, _ := r.Traits() // whoever makes the environment says what is wrong
 	for turn := range max(1, traits.Turns) {
@@ -123,11 +123,11 @@ func readRates(path string) (benchmark, error) {
 		return b, exitcode.Usagef("--rates: %w", err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil {
-		return b, exitcode.Dataf("reading rates %q: %w", path, err)
+		return b, exitcode.Dataf("read rates %q: %w", path, err)
 	}
 	for _, work := range []string{bench.Prefill, bench.Decode, bench.Train, bench.Update} {
 		if r := b.rate(work, 0); !(r.Seconds > 0) || work != bench.Update && !(r.TokensPerSecond > 0) {
-			return b, exitcode.Dataf("rates %q have none of %s: they must be what lathe policy bench --json prints", path, work)
+			return b, exitcode.Dataf("rates %q have no rate of %s: want a file printed by lathe policy bench --json", path, work)
 		}
 	}
 	return b, nil

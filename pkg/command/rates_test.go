@@ -27,7 +27,7 @@ func TestForetell(t *testing.T) {
 
 	// A task has 16 prompts, 64 responses: 64·100/1000 + 64·50/400 = 14.4 s. All 128 are
 	// learned from twice, 2·128·150/500 = 76.8 s, in 8 updates of 0.5 s.
-	alone := b.foretell(r)
+	alone := b.estimate(r)
 	check(t, alone, 128, map[graph.Stage]float64{graph.StageRollout: 14.4, graph.StageLearn: 80.8})
 	if want := []string{"resources.stages.rollout.minutes=1", "resources.stages.learn.minutes=3"}; !slices.Equal(alone.settings(), want) {
 		t.Errorf("settings %q, want %q", alone.settings(), want)
@@ -40,7 +40,7 @@ func TestForetell(t *testing.T) {
 	r.Schedule.GradientShards = 2
 	r.WarmStart.Steps, r.WarmStart.Chunk, r.WarmStart.Batch = 50, 20, 8
 	r.Evaluation = recipe.Evaluation{Problems: 3, Samples: 2, Greedy: true, Steps: 2, MaxNewTokens: 10, Shards: 2, Scaffold: "chain"}
-	check(t, b.foretell(r), 128, map[graph.Stage]float64{
+	check(t, b.estimate(r), 128, map[graph.Stage]float64{
 		graph.StageWarm: 58, graph.StageRollout: 14.4, graph.StageGradient: 4.8, graph.StageLearn: 0.5, graph.StageEvalRollout: 19.8,
 	})
 }
@@ -67,15 +67,15 @@ func TestForetellTurns(t *testing.T) {
 		return resolved.Recipe
 	}
 	chat := asked("../../jobs/arithmetic.yaml", "env.max_turns=3")
-	check(t, b.foretell(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.3 + 9), graph.StageLearn: 4 * 390. / 500, graph.StageEvalRollout: 0.3 + 3})
+	check(t, b.estimate(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.3 + 9), graph.StageLearn: 4 * 390. / 500, graph.StageEvalRollout: 0.3 + 3})
 	b.ContextTokens = 195
-	check(t, b.foretell(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.15 + 4.5), graph.StageLearn: 4 * 195. / 500, graph.StageEvalRollout: 195. / 330 * 3.3})
+	check(t, b.estimate(chat), 4, map[graph.Stage]float64{graph.StageRollout: 4 * (0.15 + 4.5), graph.StageLearn: 4 * 195. / 500, graph.StageEvalRollout: 195. / 330 * 3.3})
 
-	// A program's message waits for its verdict, so a task samples one: of the 270 tokens
+	// A program's message waits for its score, so a task samples one: of the 270 tokens
 	// of both at most 50 are written, and the others read.
 	b.ContextTokens = 0
 	programs := asked("../../jobs/mle-mini.yaml", "env.max_turns=2")
-	check(t, b.foretell(programs), 4, map[graph.Stage]float64{graph.StageRollout: 2 * (0.22 + 5), graph.StageLearn: 4 * 270. / 500, graph.StageEvalRollout: 0.21 + 1})
+	check(t, b.estimate(programs), 4, map[graph.Stage]float64{graph.StageRollout: 2 * (0.22 + 5), graph.StageLearn: 4 * 270. / 500, graph.StageEvalRollout: 0.21 + 1})
 }
 
 func check(t *testing.T, got taskTimes, responses int, seconds map[graph.Stage]float64) {

@@ -8,7 +8,7 @@ import (
 
 func recipeCommand() *cli.Command {
 	return cmdline.Help{Example: "lathe recipe show jobs/quickstart.yaml"}.Command(&cli.Command{
-		Name: "recipe", Usage: "check recipes and show what they mean",
+		Name: "recipe", Usage: "check recipes and print their settings",
 		Subcommands: []*cli.Command{recipeShowCommand(), recipeReferenceCommand(), recipePresetCommand(), recipeComposeCommand()},
 	})
 }

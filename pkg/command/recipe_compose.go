@@ -21,7 +21,7 @@ type RecipeComposeOptions struct {
 func recipeComposeCommand() *cli.Command {
 	var o RecipeComposeOptions
 	return cmdline.Help{Example: "lathe recipe compose jobs/quickstart.yaml"}.Command(&cli.Command{
-		Name: "compose", Usage: "print what recipes can choose on each axis, or what one does", ArgsUsage: "[RECIPE]",
+		Name: "compose", Usage: "print the choices of each axis, or a recipe's choices", ArgsUsage: "[RECIPE]",
 		Flags: []cli.Flag{cmdline.SetFlag(), cmdline.JSONFlag(&o.JSON)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -50,7 +50,7 @@ func RecipeCompose(out io.Writer, o RecipeComposeOptions) error {
 			return err
 		}
 	} else if len(o.Set) > 0 {
-		return cmdline.Misusef("--set needs a RECIPE")
+		return cmdline.Misusef("--set requires RECIPE")
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, axes)

@@ -13,7 +13,7 @@ import (
 
 func recipePresetCommand() *cli.Command {
 	return cmdline.Help{Example: "lathe recipe preset dapo"}.Command(&cli.Command{
-		Name: "preset", Usage: "print an objective preset whole, or list the presets", ArgsUsage: "[NAME]",
+		Name: "preset", Usage: "print an objective preset, or list the presets", ArgsUsage: "[NAME]",
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
 				return RecipePresets(c.App.Writer)

@@ -12,7 +12,7 @@ func recipeShowCommand() *cli.Command {
 	return cmdline.Help{
 		Example: "lathe recipe show jobs/quickstart.yaml --set rollout.shards=8",
 	}.Command(&cli.Command{
-		Name: "show", Usage: "print a recipe as resolved, every default written out", ArgsUsage: "RECIPE", Flags: []cli.Flag{cmdline.SetFlag()},
+		Name: "show", Usage: "print a recipe with every default written out", ArgsUsage: "RECIPE", Flags: []cli.Flag{cmdline.SetFlag()},
 		Action: func(c *cli.Context) error {
 			args, err := cmdline.Arguments(c, "RECIPE")
 			if err != nil {

@@ -44,25 +44,25 @@ func rehearseCommand() *cli.Command {
 			"lathe rehearse jobs/smoke.yaml --executor slurm --site generic --out runs/rehearsal",
 		Exits: cmdline.Exits(exitcode.Failed, exitcode.Data, exitcode.Unavailable, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "rehearse", Usage: "carry out a run in miniature with preemptions, lost nodes and time limits, and say what survives", ArgsUsage: "RECIPE",
-		Description: "The recipe is cut to few iterations and prompts and run twice on this machine, on nodes that are\n" +
-			"simulated: once undisturbed, and once disturbed. Times are those of the miniature; auto takes them from\n" +
-			"the undisturbed run, and hits no task more than twice: one that takes longer than what lies between two\n" +
-			"disturbances never ends. A policy that is too large for this machine is replaced by --set.\n" +
-			"With --executor slurm both runs go through your cluster, and what is disturbed are jobs of this run alone:\n" +
-			"they are requeued, and killed together where they share a node, as every user may do with jobs of their\n" +
-			"own. Time limits there are Slurm's, in minutes: --set resources.stages.rollout.minutes=1.",
+		Name: "rehearse", Usage: "test a run in miniature with preemptions, lost nodes and time limits", ArgsUsage: "RECIPE",
+		Description: "Cuts the recipe to few iterations and prompts and runs it twice on simulated nodes of this machine:\n" +
+			"first undisturbed, then with disturbances. Both must give the same policy. Durations are those of the\n" +
+			"miniature; auto derives them from the undisturbed run and hits no task more than twice. A task that is\n" +
+			"longer than the time between two disturbances never ends. Use --set for a policy that fits this machine.\n" +
+			"With --executor slurm both runs use your cluster, and only jobs of this run are disturbed: they are\n" +
+			"requeued, or killed together if they share a node, which needs no administrator. Time limits there\n" +
+			"are Slurm's, in minutes: --set resources.stages.rollout.minutes=1.",
 		Flags: []cli.Flag{
 			cmdline.SetFlag(),
-			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task each `DURATION`, 0 for never: SIGTERM, and SIGKILL 20 s later", Value: auto, Destination: &o.PreemptEvery},
-			&cli.StringFlag{Name: "lose-node", Usage: "kill all tasks of a node at once each `DURATION`, 0 for never", Value: auto, Destination: &o.LoseNode},
-			&cli.StringFlag{Name: "time-limit", Usage: "tell a task to stop after this `DURATION`, 0 for never; each time it has twice as long", Value: auto, Destination: &o.TimeLimit},
-			&cli.DurationFlag{Name: "give-up-after", Usage: "give the disturbed run up after this `DURATION`; 0 for ten times the undisturbed one and a minute", Destination: &o.GiveUpAfter},
+			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task every `DURATION`: SIGTERM, then SIGKILL after 20 s; 0 means never", Value: auto, Destination: &o.PreemptEvery},
+			&cli.StringFlag{Name: "lose-node", Usage: "kill all tasks of one node every `DURATION`; 0 means never", Value: auto, Destination: &o.LoseNode},
+			&cli.StringFlag{Name: "time-limit", Usage: "stop a task after `DURATION`, doubled at each retry; 0 means never", Value: auto, Destination: &o.TimeLimit},
+			&cli.DurationFlag{Name: "give-up-after", Usage: "abort the disturbed run after `DURATION`; 0 means 10 times the undisturbed run plus 1 minute", Destination: &o.GiveUpAfter},
 			&cli.StringFlag{Name: "executor", Usage: "local, or slurm", Value: "local", Destination: &o.Executor},
 			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-			&cli.IntFlag{Name: "nodes", Usage: "`NODES` that are simulated", Value: 2, Destination: &o.Nodes},
-			&cli.IntFlag{Name: "cores", Usage: "`CORES` of a node; 0 takes those of this machine", Destination: &o.Cores},
-			&cli.StringFlag{Name: "out", Usage: "new `FOLDER` for the runs, which are removed otherwise when all is well", Destination: &o.Out},
+			&cli.IntFlag{Name: "nodes", Usage: "number of simulated `NODES`", Value: 2, Destination: &o.Nodes},
+			&cli.IntFlag{Name: "cores", Usage: "number of `CORES` per simulated node; 0 uses this machine's", Destination: &o.Cores},
+			&cli.StringFlag{Name: "out", Usage: "keep the runs in a new `FOLDER`; default: delete them after success", Destination: &o.Out},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
@@ -102,7 +102,7 @@ func (o RehearseOptions) disturbances() (func(whole, longest time.Duration) rehe
 		}
 		d, err := time.ParseDuration(f.text)
 		if err != nil || d < 0 {
-			return nil, exitcode.Usagef("--%s %q is not a duration such as 500ms, 0 or auto", f.flag, f.text)
+			return nil, exitcode.Usagef("--%s: got %q, want a duration such as 500ms, 0 or auto", f.flag, f.text)
 		}
 		*f.to = d
 	}
@@ -121,7 +121,7 @@ func (o RehearseOptions) disturbances() (func(whole, longest time.Duration) rehe
 	}, nil
 }
 
-// place is where the runs are carried out.
+// place is where the runs are executed.
 func (o RehearseOptions) place() (rehearsal.Place, error) {
 	switch o.Executor {
 	case "", "local":
@@ -129,13 +129,13 @@ func (o RehearseOptions) place() (rehearsal.Place, error) {
 		return rehearsal.Machine{Nodes: o.Nodes, Cores: cmp.Or(o.Cores, runtime.NumCPU()), Binaries: binaries, Version: cmdline.Version}, err
 	case "slurm":
 	default:
-		return nil, exitcode.Usagef("--executor %q is not local or slurm", o.Executor)
+		return nil, exitcode.Usagef("--executor: got %q, want local or slurm", o.Executor)
 	}
 	if o.Out == "" {
-		return nil, exitcode.WithHint(exitcode.Usagef("--out is missing: with --executor slurm the runs need a folder that all nodes see"), "for example --out runs/rehearsal")
+		return nil, exitcode.WithHint(exitcode.Usagef("--out is missing: --executor slurm needs a folder that all nodes share"), "for example --out runs/rehearsal")
 	}
 	if limit, err := time.ParseDuration(o.TimeLimit); err == nil && limit != 0 {
-		return nil, exitcode.WithHint(exitcode.Usagef("--time-limit %s: on Slurm time limits are Slurm's own, in minutes", o.TimeLimit), "for example --set resources.stages.rollout.minutes=1")
+		return nil, exitcode.WithHint(exitcode.Usagef("--time-limit %s: does not work with --executor slurm, which uses Slurm's time limits, in minutes", o.TimeLimit), "for example --set resources.stages.rollout.minutes=1")
 	}
 	name := cmp.Or(o.Site, genericSite)
 	profile, err := site.Load(name)
@@ -158,7 +158,7 @@ func (o RehearseOptions) place() (rehearsal.Place, error) {
 	}, nil
 }
 
-// Rehearse carries out a run in miniature, undisturbed and disturbed.
+// Rehearse runs a run in miniature, undisturbed and disturbed.
 func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 	choose, err := o.disturbances()
 	if err != nil {
@@ -178,7 +178,7 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 	o.Set = append(cuts, o.Set...)
 	miniature, err := o.load()
 	if err != nil {
-		return exitcode.WithHint(fmt.Errorf("cutting the recipe to a miniature: %w", err), "what is set with --set is not cut")
+		return exitcode.WithHint(fmt.Errorf("cut the recipe to a miniature: %w", err), "settings given by --set are not cut")
 	}
 	place, err := o.place()
 	if err != nil {
@@ -187,7 +187,7 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 	folder := o.Out
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "lathe-rehearsal-"); err != nil {
-			return exitcode.IOf("making a folder for the rehearsal: %w", err)
+			return exitcode.IOf("create a folder for the rehearsal: %w", err)
 		}
 	} else if err := rehearsal.EmptyFolder(folder); err != nil {
 		return err
@@ -214,9 +214,9 @@ func Rehearse(ctx context.Context, out io.Writer, o RehearseOptions) error {
 		return err
 	}
 	if !report.Survived(rehearsal.ByDesign(miniature.Recipe) != "") {
-		failure := errors.New("the run does not survive")
+		failure := errors.New("the run does not survive the disturbances")
 		if report.Unrepeatable != "" {
-			failure = errors.New("the recipe does not repeat itself: whether it survives cannot be told from its policies")
+			failure = errors.New("two undisturbed runs of the recipe differ, so its policies cannot show whether it survives")
 		}
 		return exitcode.WithHint(failure, "the runs are in %s; lathe logs %s", folder, filepath.Join(folder, "disturbed"))
 	}

@@ -35,16 +35,16 @@ func replayCommand() *cli.Command {
 	var o ReplayOptions
 	return cmdline.Help{
 		Example: "lathe replay runs/quickstart --iter 1 --stage learn",
-		Exits:   map[int]string{exitcode.Data: "an output came out different; or a file is damaged, foreign or not there", exitcode.Unavailable: "", exitcode.Stopped: ""},
+		Exits:   map[int]string{exitcode.Data: "an output differs; or a file is damaged, foreign or missing", exitcode.Unavailable: "", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
-		Name: "replay", Usage: "carry out a stage of a run again and compare the bytes", ArgsUsage: "RUN",
+		Name: "replay", Usage: "run a stage again and compare the bytes", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm the checkpoint, for evaluations the policy version", Destination: &o.Iteration},
+			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm, the checkpoint; for evaluations, the policy version", Destination: &o.Iteration},
 			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn, evalplan, evalrollout, evalscore or evaluate", Destination: &o.Stage},
-			&cli.IntFlag{Name: "shard", Usage: "shard `N`; all when left out"},
+			&cli.IntFlag{Name: "shard", Usage: "shard `N`; default: all"},
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
-			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; all when left out"},
-			&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`", Destination: &o.Threads},
+			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; default: all"},
+			&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`", Destination: &o.Threads},
 			trustFlag(&o.Trust),
 			cmdline.JSONFlag(&o.JSON),
 		},
@@ -56,7 +56,7 @@ func replayCommand() *cli.Command {
 	})
 }
 
-// Replay carries out a stage of a run again and compares the bytes.
+// Replay runs a stage of a run again and compares the bytes.
 func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 	if err := trusted(o.Trust, o.Run); err != nil {
 		return err
@@ -113,14 +113,14 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 		}
 	}
 	if remote > 0 {
-		fmt.Fprintf(os.Stderr, "%d outputs hold what a server said, which need not say the same again: they match what was sealed, and all stages after them can be replayed\n", remote)
+		fmt.Fprintf(os.Stderr, "%d outputs hold responses of a server, which may differ when sampled again: they match their seals, and all later stages can be replayed\n", remote)
 	}
 	if measured > 0 {
-		fmt.Fprintf(os.Stderr, "%d outputs are the same but for measured times, which are data and differ from try to try\n", measured)
+		fmt.Fprintf(os.Stderr, "%d outputs are the same except for measured times, which differ between attempts\n", measured)
 	}
 	if different > 0 {
-		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs came out different", different, len(results)),
-			"was the run made by other binaries? run.json and the manifests name their version")
+		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs differ", different, len(results)),
+			"check that the binaries are the same: run.json and the manifests name their version")
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func meant(flag string, given *int, n graph.Node, total int) ([]int, error) {
 		return all, nil
 	}
 	if *given < 0 || *given >= total {
-		return nil, exitcode.Usagef("%s %d of %s: it has %ss 0 to %d", flag, *given, n, flag, total-1)
+		return nil, exitcode.Usagef("--%s: got %d, want 0 to %d, as %s has", flag, *given, total-1, n)
 	}
 	return []int{*given}, nil
 }

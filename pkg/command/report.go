@@ -23,7 +23,7 @@ func reportCommand() *cli.Command {
 		Example: "lathe report runs/quickstart --json",
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
-		Name: "report", Usage: "write the report of a run and print its summary", ArgsUsage: "RUN",
+		Name: "report", Usage: "write a run's report and print its summary", ArgsUsage: "RUN",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text", Destination: &o.JSON}},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run

@@ -27,7 +27,7 @@ import (
 
 // ReproduceOptions are those of lathe reproduce.
 type ReproduceOptions struct {
-	SweepOptions          // where and how the runs are carried out
+	SweepOptions          // where and how the runs are executed
 	Plan         string   // file
 	Only         []string // names of experiments; none is all
 	Against      string   // reproduction.json of an earlier time, whose policies are compared; empty for none
@@ -44,14 +44,14 @@ func reproduceCommand() *cli.Command {
 			"lathe reproduce analysis/reproduce-mini.yaml --with runs/reproduce-mini/reproduction.json --out kept --no-run  # page and numbers without the runs",
 		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "reproduce", Usage: "run the experiments of a plan, or go on with them, and say which of its claims came out", ArgsUsage: "PLAN",
+		Name: "reproduce", Usage: "run or resume a plan's experiments and report which claims hold", ArgsUsage: "PLAN",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweeps and of the page", Destination: &o.Out},
-			&cli.StringSliceFlag{Name: "only", Usage: "`EXPERIMENT` of the plan, by its name; may be repeated"},
-			&cli.StringFlag{Name: "against", Usage: "`FILE` reproduction.json of an earlier time: count the policies that are the same to the byte", Destination: &o.Against},
-			&cli.BoolFlag{Name: "wait", Usage: "on Slurm, stay until all runs have ended, and go on with those that wait for others", Destination: &o.Wait},
-			&cli.StringSliceFlag{Name: "with", Usage: "`FILE` reproduction.json of another machine or time: take experiments from it that are done there and not here; may be repeated"},
-			&cli.BoolFlag{Name: "no-run", Usage: "start nothing, and write the page and the numbers of what there is; --status prints them and writes nothing", Destination: &o.NoRun},
+			&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the sweeps and the page", Destination: &o.Out},
+			&cli.StringSliceFlag{Name: "only", Usage: "run only `EXPERIMENT` of the plan; may be repeated"},
+			&cli.StringFlag{Name: "against", Usage: "count the policies that are byte-identical to those of an earlier reproduction.json `FILE`", Destination: &o.Against},
+			&cli.BoolFlag{Name: "wait", Usage: "on Slurm: wait until all runs have ended, and start those that depend on others", Destination: &o.Wait},
+			&cli.StringSliceFlag{Name: "with", Usage: "use finished experiments of another reproduction.json `FILE` where they are not finished here; may be repeated"},
+			&cli.BoolFlag{Name: "no-run", Usage: "start nothing; write the page and the numbers of the runs that exist (--status prints them instead)", Destination: &o.NoRun},
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
 			o.Only, o.With = c.StringSlice("only"), c.StringSlice("with")
@@ -142,7 +142,7 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 	}
 	if failed := begun.failed; err == nil && failed > 0 {
 		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
-			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*", "*.log"))
+			"the same command resumes all of them; their logs: %s", filepath.Join(o.Out, "*", "*.log"))
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 				return b, fmt.Errorf("experiment %q: %w", e.Name, err)
 			}
 			if !ready {
-				b.waiting = append(b.waiting, fmt.Sprintf("Experiment %s waits for the runs of %s of experiment %s: the same command goes on with it once they are done.", e.Name, e.Pool.Method, e.Pool.Experiment))
+				b.waiting = append(b.waiting, fmt.Sprintf("Experiment %s waits for the runs of %s of experiment %s: once they are done, run the same command again.", e.Name, e.Pool.Method, e.Pool.Experiment))
 				continue
 			}
 		}
@@ -199,7 +199,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 		if here.Scores != "" {
 			here.Scores = filepath.Join(o.Scores, e.Name)
 			if _, err := os.Stat(here.Scores); errors.Is(err, fs.ErrNotExist) {
-				fmt.Fprintf(os.Stderr, "lathe: experiment %s is judged anew: %s has none of its runs\n", e.Name, o.Scores)
+				fmt.Fprintf(os.Stderr, "lathe: scoring experiment %s again: %s has none of its runs\n", e.Name, o.Scores)
 				here.Scores = ""
 			}
 		}
@@ -220,7 +220,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 				}
 			}
 			if n := len(runs.Runs) - len(ready.Runs); n > 0 {
-				b.waiting = append(b.waiting, fmt.Sprintf("%d runs of experiment %s wait for those that they begin with: the same command goes on with them once these are done.", n, e.Name))
+				b.waiting = append(b.waiting, fmt.Sprintf("%d runs of experiment %s wait for the warm start of other runs: once those are done, run the same command again.", n, e.Name))
 			}
 		}
 	}
@@ -313,23 +313,23 @@ func takenNotes(result reproduce.Reproduction, taken reproduce.Taken) []string {
 	if len(words) == 0 {
 		return nil
 	}
-	return []string{"From other machines or times: " + strings.Join(words, ", ") + "."}
+	return []string{"From other reproductions: " + strings.Join(words, ", ") + "."}
 }
 
 // readReproduction reads the reproduction.json that a flag names.
 func readReproduction(flag, file string) (r reproduce.Reproduction, err error) {
 	content, err := plainfile.Read(file, plainfile.MaxDocument)
 	if errors.Is(err, os.ErrNotExist) {
-		return r, exitcode.Usagef("%s %q: there is no such file", flag, file)
+		return r, exitcode.Usagef("%s: %q does not exist", flag, file)
 	}
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
 	if err == nil && r.Format != reproduce.Format {
-		err = fmt.Errorf("its format is %q and not %q", r.Format, reproduce.Format)
+		err = fmt.Errorf("format: got %q, want %q", r.Format, reproduce.Format)
 	}
 	if err != nil {
-		return r, exitcode.Dataf("reading %q: %w", file, err)
+		return r, exitcode.Dataf("read %q: %w", file, err)
 	}
 	return r, nil
 }
@@ -344,9 +344,9 @@ func (o ReproduceOptions) compareWithEarlier(result reproduce.Reproduction) ([]s
 		return nil, err
 	}
 	same, others := result.Same(earlier)
-	notes := []string{fmt.Sprintf("%d of %d policies have the weights of %s, to the byte.", same, same+len(others), filepath.Base(o.Against))}
+	notes := []string{fmt.Sprintf("%d of %d policies have the same weights as in %s, to the byte.", same, same+len(others), filepath.Base(o.Against))}
 	if len(others) > 0 {
-		notes = append(notes, "Other weights: "+strings.Join(others, ", ")+".")
+		notes = append(notes, "Different weights: "+strings.Join(others, ", ")+".")
 	}
 	return notes, nil
 }

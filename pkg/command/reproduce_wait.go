@@ -19,7 +19,7 @@ const (
 	askForState = 2 * time.Minute
 )
 
-// await waits until one of the runs that Slurm carries out has ended where others may
+// await waits until one of the runs that Slurm runs has ended where others may
 // wait for it, and until all have where none does. It returns how many are left.
 func await(ctx context.Context, b begun) (left int, err error) {
 	dirs, first := b.dirs, -1
@@ -32,7 +32,7 @@ func await(ctx context.Context, b begun) (left int, err error) {
 			return 0, err
 		}
 		if left != len(dirs) {
-			fmt.Fprintf(os.Stderr, "lathe: %d of %d runs are under way\n", len(dirs), len(b.dirs))
+			fmt.Fprintf(os.Stderr, "lathe: %d of %d runs are in progress\n", len(dirs), len(b.dirs))
 		}
 		left = len(dirs)
 		if first < 0 {
@@ -43,7 +43,7 @@ func await(ctx context.Context, b begun) (left int, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return left, exitcode.WithHint(ctx.Err(), "the runs go on by themselves, and the same command goes on with the plan")
+			return left, exitcode.WithHint(ctx.Err(), "the runs continue on the cluster; run the same command again to continue the plan")
 		case <-time.After(lookAtRuns):
 		}
 	}

@@ -31,10 +31,10 @@ func runCommand() *cli.Command {
 	return cmdline.Help{
 		Example: "lathe run jobs/quickstart.yaml --run runs/first --set rollout.shards=4",
 		Exits: map[int]string{
-			exitcode.LeftOut: "done, with shards left out; lathe status names them", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: "",
+			exitcode.LeftOut: "done, but some shards were left out; lathe status lists them", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: "",
 		},
 	}.Command(&cli.Command{
-		Name: "run", Usage: "make a run, or go on with one, and stay until it is done", ArgsUsage: "[RECIPE]",
+		Name: "run", Usage: "start or resume a run and wait for it", ArgsUsage: "[RECIPE]",
 		Flags: o.flags(),
 		Action: func(c *cli.Context) error {
 			o.Set = c.StringSlice("set")
@@ -46,7 +46,7 @@ func runCommand() *cli.Command {
 	})
 }
 
-// Run makes a run, or goes on with one, and stays until it is done.
+// Run starts or resumes a run and waits for it.
 func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 	if err := o.check(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := goOn(opened, os.Stderr); err != nil {
+	if err := resume(opened, os.Stderr); err != nil {
 		return err
 	}
 	if p, paused := rundir.ReadPause(opened.Dir); paused {
@@ -94,7 +94,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: cmdline.Version, Needs: needsOf(opened),
 	}
 	if evidence, there := status.OtherDriver(opened.Dir); there {
-		fmt.Fprintf(os.Stderr, "lathe: another process goes on with this run: %s; nothing is lost by two, but they do the same work twice\n", evidence)
+		fmt.Fprintf(os.Stderr, "lathe: another process runs this run: %s; two are safe but do the same work twice\n", evidence)
 	}
 	heartbeat, err := status.StartHeartbeat(opened.Dir, cmp.Or(o.Executor, "local"))
 	if err != nil {
@@ -115,7 +115,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if textErr := report.Text(out, summary); textErr != nil {
 		return textErr
 	}
-	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
 	return err
 }
 

@@ -83,7 +83,7 @@ func TestProtectionMissing(t *testing.T) {
 		{under + " (2 responses)", lathe(t, exitcode.OK, "report", folder).stdout},
 		{`"sandboxes": {` + "\n    \"" + under + `": 2`, lathe(t, exitcode.OK, "report", folder, "--json").stdout},
 		{`sandbox", "level": "ok", "found": "` + under + `"`, lathe(t, exitcode.OK, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
-		{`"found": "without processes, paths, which lathe-score sandbox explains`, withoutMounts(t, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
+		{`"found": "without processes, paths, see lathe-score sandbox`, withoutMounts(t, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(c.in), " "), strings.Join(strings.Fields(c.want), " ")) {
 			t.Errorf("%q is not in\n%s", c.want, c.in)

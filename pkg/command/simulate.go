@@ -44,35 +44,35 @@ func simulateCommand() *cli.Command {
 			"lathe simulate jobs/exit-math.yaml --durations cluster.yaml --site mine.yaml --grid schedule.staleness=0,1 --grid schedule.oversample=1,1.25",
 		Exits: cmdline.Exits(exitcode.Failed, exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "simulate", Usage: "foretell what a run will take on a cluster, without starting anything", ArgsUsage: "RECIPE",
-		Description: "The run is carried out by a clock that is not there: what is started when is decided as in a run, and\n" +
-			"how long tasks take is drawn from those of runs that are there (--from), or from what --durations says:\n\n" +
-			"  nodes: 64                  # and node_cpus, gpus; 0: as the site profile says\n" +
+		Name: "simulate", Usage: "estimate a run's time and resources on a cluster without starting it", ArgsUsage: "RECIPE",
+		Description: "Runs the recipe in simulated time: tasks start in the order of a real run, and their durations are drawn from\n" +
+			"those of existing runs (--from) or from a file (--durations):\n\n" +
+			"  nodes: 64                  # also node_cpus, gpus; 0 uses the site profile's\n" +
 			"  queue: {seconds: 30, spread: 1}   # median, and the standard deviation of the logarithm\n" +
-			"  turnover: {seconds: 1}     # from the end of a task until another may begin in its place\n" +
+			"  turnover: {seconds: 1}     # from the end of a task to the start of the next in its place\n" +
 			"  gate: {seconds: 5, spread: 0.5}\n" +
 			"  failure_share: 0.001\n" +
 			"  preemptions_per_hour: 0.02\n" +
-			"  file_system: {bytes_per_second: 5e8}   # of one task; of policies, optimizers and gradients\n" +
+			"  file_system: {bytes_per_second: 5e8}   # per task, for policies, optimizers and gradients\n" +
 			"  stages:\n" +
-			"    rollout: {seconds: 20, unit_seconds: 90, spread: 0.3}   # of a task, and of each prompt in it\n" +
+			"    rollout: {seconds: 20, unit_seconds: 90, spread: 0.3}   # per task, and per prompt in it\n" +
 			"    score: {seconds: 10}\n" +
-			"    gradient: {unit_seconds: 4}   # of each prompt of the batch; learn has them too where no array computes gradients\n" +
+			"    gradient: {unit_seconds: 4}   # per prompt of the batch; part of learn if no array computes gradients\n" +
 			"    learn: {seconds: 20, unit_seconds: 4}\n\n" +
-			"--set cluster.FIELD=VALUE sets a field of it, and --grid takes both kinds. No core is asked for gates, and tasks\n" +
-			"of other users are no more than the wait in the queue. Files are counted by what tasks make; metadata operations\n" +
-			"are those that were counted of tasks of jobs/smoke.yaml, and of gates by the sealed files that each looks at; bytes\n" +
-			"are those of policies, optimizers' states and gradients, by the shape of the policy.\n" +
-			"It starts none of the programs that the recipe names.",
+			"--set cluster.FIELD=VALUE sets a field of this file; --grid takes recipe and cluster fields. Controller jobs use\n" +
+			"no cores, and other users are only the wait in the queue. Files are those that tasks write. Metadata operations\n" +
+			"are scaled from counts for tasks of jobs/smoke.yaml and from the sealed files that a controller job reads. Bytes\n" +
+			"are those of policies, optimizer states and gradients, from the shape of the policy.\n" +
+			"No program of the recipe is started.",
 		Flags: []cli.Flag{
 			cmdline.SetFlag(),
-			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` that takes each value in turn; may be given several times, for all combinations, the fastest first"},
-			&cli.StringSliceFlag{Name: "from", Usage: "`RUN` whose tasks are measured; may be given several times: tasks of several sizes tell what each takes by itself"},
-			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` of the cluster and what tasks take on it; it wins over --from", Destination: &o.Durations},
-			&cli.StringFlag{Name: "executor", Usage: "slurm, or local: lathe run on one machine; by default as the site profile says", Destination: &o.Executor},
+			&cli.StringSliceFlag{Name: "grid", Usage: "simulate every value: `FIELD=VALUE,VALUE`; repeat for all combinations; prints the fastest first"},
+			&cli.StringSliceFlag{Name: "from", Usage: "take durations from the tasks of `RUN`; may be repeated; tasks of several sizes separate the time per task from the time per prompt"},
+			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` with the cluster and task durations; overrides --from", Destination: &o.Durations},
+			&cli.StringFlag{Name: "executor", Usage: "slurm, or local for lathe run on one machine; default: the site profile's", Destination: &o.Executor},
 			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-			&cli.IntFlag{Name: "cores", Usage: "`CORES` of the machine, for local; 0 takes those of this one", Destination: &o.Cores},
-			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of what is drawn", Value: 1, Destination: &o.Seed},
+			&cli.IntFlag{Name: "cores", Usage: "with local: number of `CORES` of the machine; 0 uses this machine's", Destination: &o.Cores},
+			&cli.Uint64Flag{Name: "seed", Usage: "random `SEED`", Value: 1, Destination: &o.Seed},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: func(c *cli.Context) error {
@@ -86,11 +86,11 @@ func simulateCommand() *cli.Command {
 	})
 }
 
-// Simulate foretells what a run will take, for each combination of the values of
+// Simulate estimates what a run will take, for each combination of the values of
 // grids, the fastest first.
 func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	if !slices.Contains([]string{"", "slurm", "local"}, o.Executor) {
-		return exitcode.Usagef("--executor %q is not slurm or local", o.Executor)
+		return exitcode.Usagef("--executor: got %q, want slurm or local", o.Executor)
 	}
 	if err := cmdline.AtLeast(0, "cores", o.Cores); err != nil {
 		return err
@@ -131,7 +131,7 @@ func Simulate(ctx context.Context, out io.Writer, o SimulateOptions) error {
 	}
 	if failed == len(rows) {
 		return exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("the run would fail: %s", rows[0].Outcome.Stuck)},
-			"what fails is tried again schedule.max_attempts times, and schedule.quorum lets shards be left out")
+			"raise schedule.max_attempts to retry failed tasks more often, or lower schedule.quorum to leave shards out")
 	}
 	return nil
 }

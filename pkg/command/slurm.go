@@ -78,7 +78,7 @@ func finishSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
 	if err := report.Text(out, summary); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "lathe: the report is %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
 	return closing.LeftOut(ctx, opened)
 }
 
@@ -89,7 +89,7 @@ const (
 	askEvery  = 60 * time.Second
 )
 
-// driveSlurm stays with a run that its gates carry, and takes over where
+// driveSlurm stays with a run that its controller jobs carry, and takes over where
 // they are lost.
 func (o RunOptions) driveSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) (err error) {
 	advancer, err := advancerOf(opened, o.Site, o.siteSettings()...)
@@ -135,7 +135,7 @@ func stay(ctx context.Context, out io.Writer, advancer *advance.Advancer) error 
 		}
 		select {
 		case <-ctx.Done():
-			return exitcode.WithHint(ctx.Err(), "the jobs go on without this process; see lathe status %s", opened.Dir)
+			return exitcode.WithHint(ctx.Err(), "the jobs continue without this process; see lathe status %s", opened.Dir)
 		case <-time.After(lookEvery):
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // On a real Slurm, lathe advance is killed at random instants, whether a
-// person or a gate job runs it, and so are tasks. Advancing again, and pruning
+// person or a controller job runs it, and so are tasks. Advancing again, and pruning
 // on the way, goes on to the bytes of a run without kills.
 func TestSlurmChaos(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestSlurmChaos(t *testing.T) {
 }
 
 // TestSlurmSweep: the runs of a sweep go on side by side on Slurm, while lathe advance
-// of gates is killed, and a node; going on with the sweep ends with the bytes of the
+// of controller jobs is killed, and a node; continuing the sweep ends with the bytes of the
 // runs by themselves. With LATHE_CHAOS it is a sweep of twenty runs.
 func TestSlurmSweep(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestSlurmSweep(t *testing.T) {
 }
 
 // TestSlurmSharedWarmStart: of runs of a sweep on Slurm that have the same warm start, one
-// makes it, in three checkpoints, while the gates of the others wait, and all come to the
+// makes it, in three checkpoints, while the controller jobs of the others wait, and all come to the
 // bytes of the runs by themselves. When the run that makes it is cancelled, the others do.
 func TestSlurmSharedWarmStart(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestSlurmSharedWarmStart(t *testing.T) {
 	}
 }
 
-// TestSlurmReproduce: a plan whose experiments learn from runs of others is carried out
+// TestSlurmReproduce: a plan whose experiments learn from runs of others is executed
 // on Slurm by one command, and comes to the policies that it comes to on one machine.
 func TestSlurmReproduce(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ watchdog_seconds: 15
 `
 
 // TestSlurmHeld: Slurm holds a task whose start failed in the queue for ever,
-// and the gate behind it. The watchdog cancels it, and the run goes on; where
+// and the controller job behind it. The watchdog cancels it, and the run goes on; where
 // the task has no attempts left, it fails. Neither leaves a job in the queue.
 func TestSlurmHeld(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestSlurmHeld(t *testing.T) {
 		}
 	}
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--set", "Prolog="+script)
-	// The first part is long: all other gates have gone by when the second begins.
+	// The first part is long: all other controller jobs have gone by when the second begins.
 	settings := commandtest.Set("schedule.iterations=1", "warm_start.steps=2100", "warm_start.chunk=2000")
 	want := c.Reference("jobs/smoke.yaml", settings...)
 
@@ -76,7 +76,7 @@ func TestSlurmHeld(t *testing.T) {
 }
 
 // slowRollout is the setup of a site on which one rollout takes ten minutes, and no
-// gate looks after a task that does not end.
+// controller job looks after a task that does not end.
 const slowRollout = `memory_flag: false
 partition: high
 watchdog_seconds: 0
@@ -85,7 +85,7 @@ setup:
 `
 
 // TestSlurmCloseAfter: an iteration is closed when its time is over although one of
-// its tasks goes on, by a gate that was set for then. Dropped, that task is
+// its tasks goes on, by a controller job that was set for then. Dropped, that task is
 // cancelled.
 func TestSlurmCloseAfter(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {
 func emptyQueue(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) { // a gate that was to look again later would wait longer
+		if time.Now().After(deadline) { // a controller job that was to look again later would wait longer
 			t.Fatalf("the run is over, and it has jobs in the queue:\n%s", c.Must("squeue"))
 		}
 	}

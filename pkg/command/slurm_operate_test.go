@@ -61,7 +61,7 @@ func TestSlurmOperate(t *testing.T) {
 			findings := examine(t, c.In(t), "--write", profile)
 			for about, want := range map[string]string{
 				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-task": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
-				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "your jobs that run": "ok at most 8", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
+				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "your running jobs": "ok at most 8", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
 				"between nodes, link": "ok each of 50 names", "between nodes, a file that is replaced": "ok 0.", "between nodes, clocks": "ok ",
 			} {
 				if !strings.HasPrefix(findings[about], want) {
@@ -103,10 +103,10 @@ func TestSlurmOperate(t *testing.T) {
 			if want := "note off"; !strings.HasPrefix(findings["accounting"], want) {
 				t.Errorf("accounting: %q, want %q", findings["accounting"], want)
 			}
-			if want := "ok high, as was asked for"; findings["partition"] != want {
+			if want := "ok high, as requested"; findings["partition"] != want {
 				t.Errorf("partition: %q, want %q", findings["partition"], want)
 			}
-			if want := "note no node has the 2 GiB that tasks ask for"; !strings.HasPrefix(findings["memory of a task"], want) {
+			if want := "note no node has the 2 GiB that tasks request"; !strings.HasPrefix(findings["memory of a task"], want) {
 				t.Errorf("memory of a task: %q, want %q", findings["memory of a task"], want)
 			}
 		})
@@ -168,7 +168,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	settle(t, c)
 }
 
-// settle waits until nothing is left in the queue: a gate that met a full queue looks
+// settle waits until nothing is left in the queue: a controller job that met a full queue looks
 // again after half a minute.
 func settle(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// TestSlurmSimulate holds what lathe simulate foretells against runs that were carried
+// TestSlurmSimulate holds what lathe simulate estimates against runs that were carried
 // out, of two and of eight shards: the mean of five seeds, of which each is some 5 % from
 // the next. On a machine that does nothing else it was 15 % off at most where the run
 // itself was measured and no other (analysis/results/simulate). Here tests of other
@@ -60,7 +60,7 @@ func TestSlurmSimulate(t *testing.T) {
 }
 
 // submittedToDone is from when the first array of a run was submitted to when its last
-// gate had found it done, and began to gather what was measured.
+// controller job had found it done, and began to gather what was measured.
 func submittedToDone(t *testing.T, dir string) float64 {
 	t.Helper()
 	submissions, err := advance.ReadSubmissions(graph.Dir(dir))

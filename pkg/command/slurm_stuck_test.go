@@ -147,8 +147,8 @@ func TestSlurmStuck(t *testing.T) {
 			"--set", "resources.stages.rollout.memory_gb=64", "--set", "resources.stages.gate.cpus=5")
 		var ended *exec.ExitError
 		if !errors.As(err, &ended) || ended.ExitCode() != exitcode.Usage ||
-			!strings.Contains(said, "resources.stages.rollout.memory_gb: 64, and the largest node has 15.62") ||
-			!strings.Contains(said, "resources.stages.gate.cpus: 5, and the largest node has 4") {
+			!strings.Contains(said, "resources.stages.rollout.memory_gb: got 64, the largest node has 15.62") ||
+			!strings.Contains(said, "resources.stages.gate.cpus: got 5, the largest node has 4") {
 			t.Errorf("%v:\n%s", err, said)
 		}
 	})

@@ -27,9 +27,9 @@ func statusCommand() *cli.Command {
 		Example: "lathe status runs/quickstart --json",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "status", Usage: "show what of a run is done, running, failed, stuck or unknown, with the evidence", ArgsUsage: "RUN",
+		Name: "status", Usage: "show a run's state and the evidence for it", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Usage: "print it again every 15 s, until the run is done, has failed or is stuck", Destination: &o.Watch},
+			&cli.BoolFlag{Name: "watch", Usage: "repeat every 15 s until the run is done, has failed or is stuck", Destination: &o.Watch},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {

@@ -36,7 +36,7 @@ import (
 // SweepOptions are those of lathe sweep.
 type SweepOptions struct {
 	LaunchOptions
-	Recipes  []string // files, or folders of them; none goes on with a sweep that is there
+	Recipes  []string // files, or folders of them; none continues a sweep that is there
 	Out      string   // folder of the sweep
 	Seeds    string
 	Grids    []string
@@ -52,11 +52,11 @@ func sweepCommand() *cli.Command {
 			"lathe sweep --out runs/sweep --status",
 		Exits: cmdline.Exits(exitcode.Data, exitcode.Failed, exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "sweep", Usage: "make a run of each recipe, seed and setting, or go on with them; a folder stands for the recipes in it", ArgsUsage: "[RECIPE|FOLDER...]",
+		Name: "sweep", Usage: "start or resume a run of every recipe, seed and setting; a folder means all recipes in it", ArgsUsage: "[RECIPE|FOLDER...]",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "out", Usage: "`FOLDER` of the sweep: the runs, their logs and sweep.json", Destination: &o.Out},
-			&cli.StringFlag{Name: "seeds", Usage: "`SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
-			&cli.StringSliceFlag{Name: "grid", Usage: "`FIELD=VALUE,VALUE` of the recipe that takes each value in turn; may be given several times, for all combinations"},
+			&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the sweep: runs, logs and sweep.json", Destination: &o.Out},
+			&cli.StringFlag{Name: "seeds", Usage: "run every one of `SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
+			&cli.StringSliceFlag{Name: "grid", Usage: "run every value of a recipe field: `FIELD=VALUE,VALUE`; repeat for all combinations"},
 			cmdline.SetFlag(),
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
@@ -66,32 +66,32 @@ func sweepCommand() *cli.Command {
 	})
 }
 
-// placeFlags say where and how runs are carried out.
+// placeFlags say where and how runs are executed.
 func (o *SweepOptions) placeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "executor", Usage: "local, or slurm, where all runs go on side by side by themselves; not steps, which share out a whole allocation among the tasks of one run: lathe run, one run after the other", Value: "local", Destination: &o.Executor},
+		&cli.StringFlag{Name: "executor", Usage: "local, or slurm: all runs advance concurrently, without a driver process", Value: "local", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
-		&cli.IntFlag{Name: "cores", Usage: "`CORES` that local tasks may use together; 0 takes all", Destination: &o.Cores},
-		&cli.StringFlag{Name: "scores", Usage: "`FOLDER` of an earlier time, whose runs' scores are taken where the responses are the same, and not judged anew", Destination: &o.Scores},
-		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, which share the cores", Value: 1, Destination: &o.Parallel},
+		&cli.IntFlag{Name: "cores", Usage: "number of `CORES` for all local tasks together; 0 uses all", Destination: &o.Cores},
+		&cli.StringFlag{Name: "scores", Usage: "reuse the scores of an earlier sweep's `FOLDER` for identical responses instead of scoring them again", Destination: &o.Scores},
+		&cli.IntFlag{Name: "parallel", Usage: "`N` local runs at a time, sharing the cores", Value: 1, Destination: &o.Parallel},
 		trustFlag(&o.Trust),
-		&cli.BoolFlag{Name: "status", Usage: "show how far each run is, and start nothing", Destination: &o.Status},
+		&cli.BoolFlag{Name: "status", Usage: "print the progress of each run, start nothing", Destination: &o.Status},
 		cmdline.JSONFlag(&o.JSON),
 	}
 }
 
-// check refuses what cannot be meant.
+// check refuses invalid options.
 func (o SweepOptions) check() error {
 	if err := errors.Join(cmdline.Required("out", o.Out), cmdline.AtLeast(1, "parallel", o.Parallel), cmdline.AtLeast(0, "cores", o.Cores)); err != nil {
 		return err
 	}
 	if o.Executor != "local" && o.Executor != "slurm" {
-		return exitcode.Usagef("--executor %q is not local or slurm (steps share out a whole allocation among the tasks of one run: lathe run --executor steps, one run after the other)", o.Executor)
+		return exitcode.Usagef("--executor: got %q, want local or slurm (steps divides one allocation among the tasks of one run: use lathe run --executor steps for each run)", o.Executor)
 	}
 	return nil
 }
 
-// Sweep makes runs, or goes on with them, and says how far they are. On this machine
+// Sweep starts or resumes runs and prints their progress. On this machine
 // it stays until all are done or have failed.
 func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
 	if err := o.check(); err != nil {
@@ -116,7 +116,7 @@ func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
 	}
 	if len(failures) > 0 {
 		return exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d of %d runs failed", len(failures), len(index.Runs))},
-			"the same command goes on with all of them; their logs are %s", filepath.Join(o.Out, "*.log"))
+			"the same command resumes all of them; their logs: %s", filepath.Join(o.Out, "*.log"))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (o SweepOptions) index(folder string) (sweep.Index, error) {
 	if len(o.Recipes) == 0 {
 		index, known, err := sweep.Read(folder)
 		if err == nil && !known {
-			err = exitcode.WithHint(exitcode.Usagef("%q holds no sweep, and no recipe is named", o.Out), "lathe sweep RECIPE... --seeds 1-3 --out %s", o.Out)
+			err = exitcode.WithHint(exitcode.Usagef("%q has no sweep, and RECIPE is missing", o.Out), "lathe sweep RECIPE... --seeds 1-3 --out %s", o.Out)
 		}
 		return index, err
 	}
@@ -196,7 +196,7 @@ func (o SweepOptions) start(ctx context.Context, folder string, index sweep.Inde
 	}
 	all.Wait()
 	if err := ctx.Err(); err != nil {
-		return failures, exitcode.WithHint(err, "the same command goes on with the sweep")
+		return failures, exitcode.WithHint(err, "run the same command again to resume the sweep")
 	}
 	return failures, nil
 }
@@ -208,7 +208,7 @@ func (o SweepOptions) open(ctx context.Context, folder string, r sweep.Run) (*ru
 	if o.Scores != "" {
 		launch.Scores = filepath.Join(o.Scores, r.Name)
 		if _, err := os.Stat(launch.Scores); errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(os.Stderr, "lathe: run %s is judged anew: %s has no such run\n", r.Name, o.Scores)
+			fmt.Fprintf(os.Stderr, "lathe: scoring run %s again: %s has no such run\n", r.Name, o.Scores)
 			launch.Scores = ""
 		}
 	}
@@ -233,11 +233,11 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 		}
 		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), cmdline.Version)
 		if err == nil && !shared && o.Executor == "slurm" {
-			// Its gates go on once the other, which is under way, has made it.
+			// Its controller jobs go on once the other, which is under way, has made it.
 			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())
 		}
 		if shared {
-			fmt.Fprintf(os.Stderr, "lathe: run %s begins with the warm start of %s\n", name, filepath.Base(string(other.Dir)))
+			fmt.Fprintf(os.Stderr, "lathe: run %s uses the warm start of %s\n", name, filepath.Base(string(other.Dir)))
 		}
 		if shared || err != nil {
 			return err
@@ -246,7 +246,7 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 	return nil
 }
 
-// awaitWarmStart waits until a run that a process of its own carries out has made its
+// awaitWarmStart waits until a run that a process of its own runs has made its
 // warm start, or goes no further.
 func (r begunRun) awaitWarmStart(ctx context.Context, waiting string) error {
 	const every = 200 * time.Millisecond
@@ -277,7 +277,7 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 		return err
 	}
 	if o.Executor == "slurm" {
-		if err := goOn(opened, os.Stderr); err != nil {
+		if err := resume(opened, os.Stderr); err != nil {
 			return err
 		}
 		advance := AdvanceOptions{LaunchOptions: o.LaunchOptions}
@@ -296,7 +296,7 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 	cmd.Args[0] = "lathe"
 	cmd.Stdout, cmd.Stderr = log, log
 	began := time.Now()
-	fmt.Fprintf(os.Stderr, "lathe: run %s starts; its log is %s\n", r.Name, log.Name())
+	fmt.Fprintf(os.Stderr, "lathe: started run %s; log: %s\n", r.Name, log.Name())
 	started, err := child.Start(cmd, syscall.SIGINT)
 	if err != nil {
 		return err
@@ -369,7 +369,7 @@ type sweepRow struct {
 func (o SweepOptions) table(ctx context.Context, out io.Writer, folder string, index sweep.Index, failures map[string]error) error {
 	rows := make([]sweepRow, len(index.Runs))
 	for i, r := range index.Runs {
-		rows[i] = sweepRow{Name: r.Name, State: "not made", Evidence: "no folder yet"}
+		rows[i] = sweepRow{Name: r.Name, State: "not created", Evidence: "no folder yet"}
 		opened, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, r.Name)))
 		if errors.Is(err, seal.ErrNotSealed) && failures[r.Name] == nil {
 			continue

@@ -111,7 +111,7 @@ func TestTemplateVariables(t *testing.T) {
 	}
 
 	// A variable that the template never reads, or that is not one to set.
-	for variables, want := range map[string]string{"{think: true}": `does not read the variable "think"`, "{messages: x}": `"messages" is no variable to set`} {
+	for variables, want := range map[string]string{"{think: true}": `does not read the variable "think"`, "{messages: x}": `"messages" is not a variable to set`} {
 		if e := lathe(t, exitcode.Data, runArgs(filepath.Join(t.TempDir(), "bad"), smoke, settings(variables, "")...)...); !strings.Contains(e.stderr, want) {
 			t.Errorf("%s: %s", variables, e.stderr)
 		}

@@ -27,12 +27,12 @@ func verifyCommand() *cli.Command {
 	var o VerifyOptions
 	return cmdline.Help{
 		Example: "lathe verify runs/quickstart",
-		Exits:   map[int]string{exitcode.Data: "a sealed file is damaged or missing; each is named, with the mend", exitcode.Stopped: ""},
+		Exits:   map[int]string{exitcode.Data: "a sealed file is damaged or missing; prints each with its fix", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
-		Name: "verify", Usage: "digest every sealed file of a run and check the ledger", ArgsUsage: "RUN",
+		Name: "verify", Usage: "check every sealed file of a run against its digest, and the ledger", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
 			cmdline.JSONFlag(&o.JSON),
-			&cli.BoolFlag{Name: "repair", Usage: "remove what is damaged, so that lathe run makes it again", Destination: &o.Repair},
+			&cli.BoolFlag{Name: "repair", Usage: "delete damaged files, so that lathe run rebuilds them", Destination: &o.Repair},
 		},
 		Action: runArgument(func(c *cli.Context, run string) error {
 			o.Run = run
@@ -64,10 +64,10 @@ func Verify(ctx context.Context, out io.Writer, o VerifyOptions) error {
 	if o.Repair {
 		removed, err := verify.Repair(opened, result, seal.AttemptFromEnv())
 		for _, path := range removed {
-			fmt.Fprintf(os.Stderr, "lathe: removed %s\n", path)
+			fmt.Fprintf(os.Stderr, "lathe: deleted %s\n", path)
 		}
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "lathe: to make what is missing again: lathe run --run %s\n", opened.Dir)
+			fmt.Fprintf(os.Stderr, "lathe: to rebuild missing files: lathe run --run %s\n", opened.Dir)
 		}
 		return err
 	}
@@ -79,7 +79,7 @@ func Verify(ctx context.Context, out io.Writer, o VerifyOptions) error {
 func printVerification(out io.Writer, v verify.Verification) {
 	fmt.Fprintf(out, "%d sealed files and folders match, %d bytes\n", v.Files, v.Bytes)
 	for _, f := range v.Faults {
-		fmt.Fprintf(out, "%s: %s\n  mend: %s\n", f.Path, f.Problem, f.Mend)
+		fmt.Fprintf(out, "%s: %s\n  fix: %s\n", f.Path, f.Problem, f.Mend)
 	}
 	fmt.Fprintf(out, "ledger: %d planned, %d segments, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Segments, v.Ledger.Trained, v.Ledger.Pending)
 	if v.Ledger.Waiting > 0 {

@@ -95,9 +95,9 @@ func (w *watcher) watch(p drive.Progress) {
 		w.note(p.Task)
 	case "retry", "failed":
 		w.clear()
-		word := "is tried again"
+		word := "is retried"
 		if p.Event == "failed" {
-			word = "is given up"
+			word = "is not retried"
 		}
 		fmt.Fprintf(w.out, "lathe: %s %s: %s (%s); log %s\n", p.Task, word, p.Result.Cause, p.Result.Evidence, w.run.Dir.Rel(p.Result.Log))
 	}
@@ -196,9 +196,9 @@ func (w *watcher) tellSlow(now time.Time) {
 	w.clear()
 	more := ""
 	if n := len(waits) - 1; n > 0 {
-		more = fmt.Sprintf("; %d more tasks wait", n)
+		more = fmt.Sprintf("; %d more tasks are waiting", n)
 	}
-	fmt.Fprintf(w.out, "lathe: %s waits on %s: %s%s\n", waits[0].Task, waits[0].Host, waits[0].Message, more)
+	fmt.Fprintf(w.out, "lathe: %s is waiting on %s: %s%s\n", waits[0].Task, waits[0].Host, waits[0].Message, more)
 }
 
 func (w *watcher) line(now time.Time) string {
@@ -210,7 +210,7 @@ func (w *watcher) line(now time.Time) string {
 	}
 	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %d running  %s", w.done, total, w.stage, w.shards, running, elapsed.Round(time.Second))
 	if w.warming {
-		line = fmt.Sprintf("lathe: warm start  %s, of %d parts  %d running  %s", w.stage, w.run.Graph.WarmChunks(), running, elapsed.Round(time.Second))
+		line = fmt.Sprintf("lathe: warm start  %s of %d checkpoints  %d running  %s", w.stage, w.run.Graph.WarmChunks(), running, elapsed.Round(time.Second))
 	}
 	if w.rewarded {
 		line += fmt.Sprintf("  reward %.3f", w.reward)

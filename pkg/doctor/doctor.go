@@ -60,7 +60,7 @@ func (r Report) Problems() int {
 func (r Report) Print(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%-7s  %s: %s\n         from %s\n", f.Level, f.About, oneLine(f.Found), oneLine(f.From))
+		fmt.Fprintf(&b, "%-7s  %s: %s\n         source: %s\n", f.Level, f.About, oneLine(f.Found), oneLine(f.From))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -70,7 +70,7 @@ func (r Report) Print(w io.Writer) error {
 // stands above it.
 func (r Report) Profile(name string) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written by lathe doctor. What is not here is as in jobs/sites/generic.yaml.\nname: %s\nexecutor: %s\n", name, r.Place)
+	fmt.Fprintf(&b, "# Written by lathe doctor. Fields that are missing here are as in jobs/sites/generic.yaml.\nname: %s\nexecutor: %s\n", name, r.Place)
 	set := map[string]bool{}
 	for _, f := range r.Findings {
 		field, _, _ := strings.Cut(f.Set, ":")
@@ -78,7 +78,7 @@ func (r Report) Profile(name string) []byte {
 			continue
 		}
 		set[field] = true
-		fmt.Fprintf(&b, "\n# %s: %s\n# from %s\n%s\n", oneLine(f.About), oneLine(f.Found), oneLine(f.From), f.Set)
+		fmt.Fprintf(&b, "\n# %s: %s\n# source: %s\n%s\n", oneLine(f.About), oneLine(f.Found), oneLine(f.From), f.Set)
 	}
 	return []byte(b.String())
 }

@@ -76,7 +76,7 @@ func TestMemoryNodes(t *testing.T) {
 	}{
 		{nil, "64.0 GiB"},
 		{[]int{64}, "64.0 GiB"},
-		{[]int{64, 48}, "64.0 GiB in 2 nodes of 48 cores: tasks of at most so many cores, and more of them, read memory that is near"},
+		{[]int{64, 48}, "64.0 GiB in 2 NUMA nodes of 48 cores: tasks of at most 48 cores use NUMA-local memory"},
 	} {
 		var r Report
 		Host{Name: "n", MemoryBytes: 64 << 30, NUMACores: c.cores}.reportOn(&r)
@@ -143,7 +143,7 @@ func TestProfile(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "# --mem: sbatch failed: no; no\n# from sbatch --test-only\nmemory_flag: false\n") {
+	if !strings.Contains(string(text), "# --mem: sbatch failed: no; no\n# source: sbatch --test-only\nmemory_flag: false\n") {
 		t.Errorf("the profile is\n%s", text)
 	}
 	found, err := site.Load(path)

@@ -42,11 +42,11 @@ func LookAtFolder(ctx context.Context, r *Report, folder string) {
 	if free < littleFree {
 		level = Note
 	}
-	r.add("folder "+folder, level, fmt.Sprintf("%s, %.1f GB and %d names free", kind, float64(free)/1e9, stat.Ffree), "statfs(2); a quota of yours may be less")
+	r.add("folder "+folder, level, fmt.Sprintf("%s, %.1f GB and %d inodes free", kind, float64(free)/1e9, stat.Ffree), "statfs(2); your quota may be lower")
 	lookAtQuota(ctx, r, kind, folder)
 	trial, err := os.MkdirTemp(folder, ".lathe-doctor-")
 	if err != nil {
-		r.add("folder "+folder+", writing", Problem, err.Error(), "an attempt to make a folder in it")
+		r.add("folder "+folder+", writing", Problem, err.Error(), "creation of a folder in it")
 		return
 	}
 	defer os.RemoveAll(trial)
@@ -56,17 +56,17 @@ func LookAtFolder(ctx context.Context, r *Report, folder string) {
 	for i := range times {
 		won, _, err := seal.Claim(filepath.Join(trial, "claim"), []byte("x"), attempt)
 		if err == nil && won != (i == 0) {
-			err = fmt.Errorf("attempt %d at the same name is said to be the first", i+1)
+			err = fmt.Errorf("link(2) succeeded %d times for one name, want once", i+1)
 		}
 		if err == nil {
 			err = seal.Replace(filepath.Join(trial, "replaced"), []byte(fmt.Sprint(i)), attempt)
 		}
 		if err != nil {
-			r.add("folder "+folder+", names", Problem, err.Error(), "files of which the first to make one has it (link), and files that replace others (rename)")
+			r.add("folder "+folder+", names", Problem, err.Error(), "exclusive creation (link) and atomic replacement (rename) of test files")
 			return
 		}
 	}
-	r.add("folder "+folder+", names", OK, fmt.Sprintf("made once and replaced whole, %.1f ms each", time.Since(began).Seconds()*1000/(2*times)), "files of which the first to make one has it (link), and files that replace others (rename)")
+	r.add("folder "+folder+", names", OK, fmt.Sprintf("exclusive creation and atomic replacement work, %.1f ms each", time.Since(began).Seconds()*1000/(2*times)), "exclusive creation (link) and atomic replacement (rename) of test files")
 }
 
 // claims is how many names two nodes fight for.
@@ -155,13 +155,13 @@ func (d *dialogue) hear(name string, earlier word) (word, error) {
 			d.missing++ // it was there, and is replaced
 		}
 		if time.Now().After(d.until) {
-			return w, fmt.Errorf("the other node's file %q did not show within %v", name, witnessPatience)
+			return w, fmt.Errorf("the other node's file %q was not visible within %v", name, witnessPatience)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// talk carries out all of it: new names, a file that is replaced, and names that
+// talk runs all of it: new names, a file that is replaced, and names that
 // only one may make.
 func (d *dialogue) talk(w *Witness) error {
 	var first word
@@ -219,7 +219,7 @@ func (d *dialogue) talk(w *Witness) error {
 
 // reportWitnesses says what two nodes saw of the folder between them.
 func reportWitnesses(r *Report, a, b Witness) {
-	const from = "two tasks on two nodes that wrote into the folder for each other"
+	const from = "two tasks on two nodes that wrote files for each other"
 	for _, w := range []Witness{a, b} {
 		if w.Failure != "" {
 			r.add("between nodes", Problem, fmt.Sprintf("node %s: %s", w.Host.Name, w.Failure), from)
@@ -227,19 +227,19 @@ func reportWitnesses(r *Report, a, b Witness) {
 		}
 	}
 	if a.Host.Name == b.Host.Name {
-		r.add("between nodes", Note, "both tasks ran on one host, "+a.Host.Name, "their host names")
+		r.add("between nodes", Note, "both tasks ran on one host, "+a.Host.Name, "the host names of the tasks")
 	}
 	patient := func(about string, seconds float64) {
 		level := OK
 		if seconds > 5 {
 			level = Note
 		}
-		r.add("between nodes, "+about, level, fmt.Sprintf("%.3f s there and back; runs wait for up to 90 s", seconds), from)
+		r.add("between nodes, "+about, level, fmt.Sprintf("%.3f s for a round trip; runs wait up to 90 s", seconds), from)
 	}
-	patient("a new name that was looked for before", a.New)
-	patient("a file that is replaced", a.Replaced)
+	patient("a new file at a path that was looked up before", a.New)
+	patient("a replaced file", a.Replaced)
 	if missing := a.Missing + b.Missing; missing > 0 {
-		r.add("between nodes, replacing", Note, fmt.Sprintf("the file was missing %d times while it was replaced", missing), from)
+		r.add("between nodes, replacing", Note, fmt.Sprintf("the file was missing %d times during replacement", missing), from)
 	}
 	owners := map[int]int{}
 	for _, w := range []Witness{a, b} {
@@ -254,13 +254,13 @@ func reportWitnesses(r *Report, a, b Witness) {
 		}
 	}
 	if twice > 0 || len(owners) != claims {
-		r.add("between nodes, link", Problem, fmt.Sprintf("of %d names %d had two first makers and %d none: two gates may submit the same tasks", claims, twice, claims-len(owners)), from)
+		r.add("between nodes, link", Problem, fmt.Sprintf("of %d exclusive creations %d succeeded on both nodes and %d on none: two controller jobs may submit the same tasks", claims, twice, claims-len(owners)), from)
 	} else {
-		r.add("between nodes, link", OK, fmt.Sprintf("each of %d names had one first maker, %d and %d", claims, len(a.Won), len(b.Won)), from)
+		r.add("between nodes, link", OK, fmt.Sprintf("each of %d exclusive creations succeeded on one node, %d on one and %d on the other", claims, len(a.Won), len(b.Won)), from)
 	}
 	skew, level := a.Skew, OK
 	if skew > 2 || skew < -2 {
 		level = Note
 	}
-	r.add("between nodes, clocks", level, fmt.Sprintf("%+.3f s apart, give or take %.3f s; nothing of a result depends on them", skew, a.Replaced/2), from)
+	r.add("between nodes, clocks", level, fmt.Sprintf("%+.3f s apart, ±%.3f s; results do not depend on clocks", skew, a.Replaced/2), from)
 }

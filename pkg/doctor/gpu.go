@@ -35,7 +35,7 @@ func lookAtMonitor(ctx context.Context, binaries string) Monitor {
 	}
 	m, err := parseWatch(out)
 	if err != nil {
-		return Monitor{Failure: fmt.Sprintf("running %q: it printed what cannot be read: %v", program, err)}
+		return Monitor{Failure: fmt.Sprintf("running %q: its output is invalid: %v", program, err)}
 	}
 	return m
 }
@@ -73,14 +73,14 @@ func parseWatch(out string) (m Monitor, err error) {
 // reportGPUs says which GPUs a host shows and what can be sampled of them.
 func (h Host) reportGPUs(r *Report, about string) {
 	about += ", GPU samples"
-	const from = "lathe-monitor watch there, on all GPUs that may be opened"
+	const from = "lathe-monitor watch on that node, on all visible GPUs"
 	m := h.Monitor
 	switch {
 	case m.Failure != "":
 		r.add(about, Unknown, m.Failure, from)
 		return
 	case len(m.Devices) == 0:
-		why := "no GPU may be opened"
+		why := "no GPU is visible"
 		if len(m.Faults) > 0 {
 			why = strings.Join(m.Faults, "; ")
 		}
@@ -92,12 +92,12 @@ func (h Host) reportGPUs(r *Report, about string) {
 		return
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(m.Devices)))
-	columns, level := "GPM's columns (SM activity and occupancy, tensor, DRAM, NVLink) of all", OK
+	columns, level := "GPM's columns (SM activity and occupancy, tensor, DRAM, NVLink) on all GPUs", OK
 	switch {
 	case m.GPM == 0:
-		columns, level = "no column of GPM: Hopper and later have them", Note
+		columns, level = "no column of GPM, which needs Hopper or later", Note
 	case m.GPM < len(m.Devices):
-		columns = fmt.Sprintf("GPM's columns of %d", m.GPM)
+		columns = fmt.Sprintf("GPM's columns on %d", m.GPM)
 	}
 	r.add(about, level, fmt.Sprintf("%d of %s; %s", len(m.Devices), strings.Join(names, ", "), columns), from)
 }
@@ -114,6 +114,6 @@ func libraryVersion(path string) string {
 // LookAtEnvironment says what of this process's environment keeps programs from running.
 func LookAtEnvironment(r *Report) {
 	if os.Getenv(bindNow) != "" {
-		r.add(bindNow, Note, "it is set: lathe-monitor does not start by hand, but as env -u LD_BIND_NOW lathe-monitor; beside tasks it is started so", "the environment of this process")
+		r.add(bindNow, Note, "set: to start lathe-monitor by hand, use env -u LD_BIND_NOW lathe-monitor; tasks do so themselves", "the environment of this process")
 	}
 }

@@ -34,11 +34,11 @@ func TestReportGPUs(t *testing.T) {
 		want string
 	}{
 		{Host{Monitor: Monitor{Failure: "gone"}}, "unknown gone"},
-		{Host{}, "ok no device: no GPU may be opened"},
+		{Host{}, "ok no device: no GPU is visible"},
 		{Host{Driver: "535.261.03", Monitor: Monitor{Faults: []string{"opening NVML: no permission"}}}, "note no device: opening NVML: no permission"},
-		{Host{Monitor: Monitor{Devices: []string{"B", "A", "B"}, GPM: 3}}, "ok 3 of A, B; " + columns + " (SM activity and occupancy, tensor, DRAM, NVLink) of all"},
-		{Host{Monitor: Monitor{Devices: []string{"A", "A"}, GPM: 1}}, "ok 2 of A; " + columns + " of 1"},
-		{Host{Monitor: Monitor{Devices: []string{"A"}}}, "note 1 of A; no column of GPM: Hopper and later have them"},
+		{Host{Monitor: Monitor{Devices: []string{"B", "A", "B"}, GPM: 3}}, "ok 3 of A, B; " + columns + " (SM activity and occupancy, tensor, DRAM, NVLink) on all GPUs"},
+		{Host{Monitor: Monitor{Devices: []string{"A", "A"}, GPM: 1}}, "ok 2 of A; " + columns + " on 1"},
+		{Host{Monitor: Monitor{Devices: []string{"A"}}}, "note 1 of A; no column of GPM, which needs Hopper or later"},
 	} {
 		var r Report
 		c.host.reportGPUs(&r, "node x")

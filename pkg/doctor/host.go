@@ -173,20 +173,20 @@ func (h Host) reportOn(r *Report) {
 	about := "node " + h.Name
 	sets, level := strings.Join(h.Levels, " "), OK
 	if !slices.Contains(h.Levels, "avx2") || !slices.Contains(h.Levels, "fma") {
-		sets, level = "no AVX2 and FMA: the kernels of plain Go run, to the same bits and many times slower", Note
+		sets, level = "no AVX2 and FMA: plain Go kernels are used, with the same bits and many times slower", Note
 	}
-	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s", h.Cores, sets), "/proc/cpuinfo there, and the affinity of the process")
+	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s", h.Cores, sets), "/proc/cpuinfo of the node, and the affinity of the process")
 	memory := fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30))
 	if len(h.NUMACores) > 1 {
-		memory += fmt.Sprintf(" in %d nodes of %d cores: tasks of at most so many cores, and more of them, read memory that is near",
+		memory += fmt.Sprintf(" in %d NUMA nodes of %d cores: tasks of at most %[2]d cores use NUMA-local memory",
 			len(h.NUMACores), slices.Min(h.NUMACores))
 	}
-	r.add(about+", memory", OK, memory, "/proc/meminfo and /sys/devices/system/node there")
-	locked, level := "no bound", OK
+	r.add(about+", memory", OK, memory, "/proc/meminfo and /sys/devices/system/node of the node")
+	locked, level := "no limit", OK
 	if h.LockedBytes < 1<<62 {
 		locked, level = fmt.Sprintf("%d MiB", h.LockedBytes>>20), Note
 	}
-	r.add(about+", locked memory", level, locked, "getrlimit there; pinned buffers of GPUs need it")
+	r.add(about+", locked memory", level, locked, "getrlimit on the node; pinned GPU buffers need it")
 	gpu, level := "none", OK
 	if h.Driver != "" || h.CUDA != "" || h.NVML != "" {
 		nvml, library := orNone(h.NVML), libraryVersion(h.NVML)
@@ -198,15 +198,15 @@ func (h Host) reportOn(r *Report) {
 			level = Note
 		}
 	}
-	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders there")
+	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders of the node")
 	h.reportGPUs(r, about)
 	cage, level := h.Sandbox, OK
 	if len(h.NoCage) > 0 {
-		cage, level = "without "+strings.Join(h.NoCage, ", ")+", which lathe-score sandbox explains; there is "+h.Sandbox, Note
+		cage, level = "without "+strings.Join(h.NoCage, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note
 	}
-	r.add(about+", sandbox", level, cage, "sandboxes that were built there, as nice as this process; env.mle and env.program.cage need them")
+	r.add(about+", sandbox", level, cage, "sandboxes built on the node with this process's priority; env.mle and env.program.cage need them")
 	if !slices.Contains(h.Programs, "python3") {
-		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system there")
+		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system of the node")
 	}
 }
 

@@ -19,7 +19,7 @@ func LookHere(ctx context.Context, r *Report, folder, binaries string) {
 		}
 	}
 	if missing != "" {
-		r.add("binaries", Problem, "missing:"+missing, fmt.Sprintf("the folder %q; make build makes them", binaries))
+		r.add("binaries", Problem, "missing:"+missing, fmt.Sprintf("the folder %q; build them with make build", binaries))
 	} else {
 		r.add("binaries", OK, "all of them", fmt.Sprintf("the folder %q", binaries))
 	}

@@ -19,7 +19,7 @@ const MeetingName = "lathe-doctor"
 // Meet has two tasks of one job on two nodes write into the folder for each other,
 // and reports what they saw and what the nodes are. It waits for the job for so long.
 func (c *Cluster) Meet(ctx context.Context, r *Report, wait time.Duration) error {
-	const from = "a job of two tasks, on two nodes where there are two"
+	const from = "a job of two tasks, on two nodes if there are two"
 	if err := c.meet(ctx, r, from, wait); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -68,12 +68,12 @@ func (c *Cluster) meet(ctx context.Context, r *Report, from string, wait time.Du
 		}
 		state := states.Of(job.Tasks()[0])
 		if state.Phase == slurm.PhaseEnded && time.Since(state.End) > 10*time.Second {
-			r.add("between nodes", Problem, fmt.Sprintf("job %s ended and its two tasks have written nothing: %s; its log: %s", id, state.Evidence, said()),
-				from+"; they need this binary and the folder where the nodes see them")
+			r.add("between nodes", Problem, fmt.Sprintf("job %s ended but its two tasks wrote nothing: %s; its log: %s", id, state.Evidence, said()),
+				from+"; the nodes must see this binary and the folder")
 			return nil
 		}
 		if time.Now().After(deadline) {
-			r.add("between nodes", Unknown, fmt.Sprintf("job %s did not come to its end within %v: %s; try again with --wait-seconds", id, wait, state.Evidence), from)
+			r.add("between nodes", Unknown, fmt.Sprintf("job %s did not end within %v: %s; retry with a larger --wait-seconds", id, wait, state.Evidence), from)
 			return c.Slurm.Cancel(ctx, id)
 		}
 		select {

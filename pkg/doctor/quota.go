@@ -80,7 +80,7 @@ var ownQuotas = map[string]string{"GPFS": "mmlsquota", "BeeGFS": "beegfs-ctl --g
 func lookAtQuota(ctx context.Context, r *Report, kind, folder string) {
 	about := "folder " + folder + ", your quota"
 	if program, own := ownQuotas[kind]; own {
-		r.add(about, Unknown, kind+" has a program of its own for it: "+program, "statfs(2)")
+		r.add(about, Unknown, kind+" reports quotas by its own program: "+program, "statfs(2)")
 		return
 	}
 	command := []string{"quota", "-w", "-p", "-f"}
@@ -90,7 +90,7 @@ func lookAtQuota(ctx context.Context, r *Report, kind, folder string) {
 	command = append(command, mountOf(folder)) // neither takes any folder, in all its versions
 	from := strings.Join(command, " ")
 	if _, err := exec.LookPath(command[0]); err != nil {
-		r.add(about, Unknown, fmt.Sprintf("the program %s is not here", command[0]), "PATH")
+		r.add(about, Unknown, fmt.Sprintf("the program %s is not installed", command[0]), "PATH")
 		return
 	}
 	out, complaints, err := ask(ctx, nil, command[0], command[1:]...)
@@ -98,18 +98,18 @@ func lookAtQuota(ctx context.Context, r *Report, kind, folder string) {
 	switch {
 	case found:
 		level, words := q.words()
-		r.add(about, level, words, from+"; a quota of a group or a project may be less")
+		r.add(about, level, words, from+"; a group or project quota may be lower")
 	case strings.Contains(complaints, "no quota enabled"), complaints == "" && strings.HasSuffix(strings.TrimSpace(out), ": none"):
 		r.add(about, OK, "none", from)
 	default:
 		if err != nil && complaints == "" {
 			complaints = err.Error()
 		}
-		r.add(about, Unknown, "no quota can be read: "+orNone(complaints+out), from)
+		r.add(about, Unknown, "the quota cannot be read: "+orNone(complaints+out), from)
 	}
 }
 
-// words say a quota: a note where it is exceeded, or less is left than runs take soon.
+// words describes a quota; the level is Note if it is exceeded or almost exhausted.
 func (q quota) words() (Level, string) {
 	level := OK
 	gigabytes := fmt.Sprintf("%.1f GB", float64(q.bytes.used)/1e9)
@@ -119,17 +119,18 @@ func (q quota) words() (Level, string) {
 			level = Note
 		}
 	}
-	names := fmt.Sprintf("%d names", q.names.used)
+	names := fmt.Sprintf("%d inodes", q.names.used)
 	if q.names.bound() > 0 {
 		names += fmt.Sprintf(" of %d", q.names.bound())
 		if q.names.used >= q.names.bound() {
 			level = Note
 		}
 	}
+	used := gigabytes + " and " + names + " used"
 	if q.bytes.bound() == 0 && q.names.bound() == 0 {
-		names += ", no bound"
+		used += ", no limit"
 	}
-	return level, gigabytes + " and " + names + " are used"
+	return level, used
 }
 
 // mountOf is the folder at which the file system of a folder begins.

@@ -75,10 +75,10 @@ func TestQuotaInWords(t *testing.T) {
 		level Level
 		want  string
 	}{
-		{quota{allowance{4 * g, 0, 0}, allowance{7, 0, 0}}, OK, "4.0 GB and 7 names, no bound are used"},
-		{quota{allowance{4 * g, 0, 100 * g}, allowance{7, 0, 0}}, OK, "4.0 GB of 100.0 GB and 7 names are used"},
-		{quota{allowance{95 * g, 100 * g, 900 * g}, allowance{7, 0, 10}}, Note, "95.0 GB of 100.0 GB and 7 names of 10 are used"},
-		{quota{allowance{4 * g, 100 * g, 0}, allowance{10, 0, 10}}, Note, "4.0 GB of 100.0 GB and 10 names of 10 are used"},
+		{quota{allowance{4 * g, 0, 0}, allowance{7, 0, 0}}, OK, "4.0 GB and 7 inodes used, no limit"},
+		{quota{allowance{4 * g, 0, 100 * g}, allowance{7, 0, 0}}, OK, "4.0 GB of 100.0 GB and 7 inodes used"},
+		{quota{allowance{95 * g, 100 * g, 900 * g}, allowance{7, 0, 10}}, Note, "95.0 GB of 100.0 GB and 7 inodes of 10 used"},
+		{quota{allowance{4 * g, 100 * g, 0}, allowance{10, 0, 10}}, Note, "4.0 GB of 100.0 GB and 10 inodes of 10 used"},
 	} {
 		if level, got := c.quota.words(); level != c.level || got != c.want {
 			t.Errorf("%+v: %s %q", c.quota, level, got)
@@ -94,18 +94,18 @@ func TestLookAtQuota(t *testing.T) {
 	mount := mountOf(folder)
 	lfs, quota := "lfs quota -q -u "+strconv.Itoa(os.Getuid())+" "+mount, "quota -w -p -f "+mount
 	for _, c := range []struct{ kind, script, found, from string }{
-		{"Lustre", "", "unknown the program lfs is not here", "PATH"},
-		{"ext4", "", "unknown the program quota is not here", "PATH"},
-		{"GPFS", "", "unknown GPFS has a program of its own for it: mmlsquota", "statfs(2)"},
-		{"Lustre", "echo /l 1 2000000000 0 - 1 0 0 -", "ok 0.0 GB of 2048.0 GB and 1 names are used", lfs + "; a quota of a group or a project may be less"},
-		{"NFS", "echo srv:/h '2000*' 1000 0 0 1 0 0 0; exit 1", "note 0.0 GB of 0.0 GB and 1 names are used", quota + "; a quota of a group or a project may be less"},
+		{"Lustre", "", "unknown the program lfs is not installed", "PATH"},
+		{"ext4", "", "unknown the program quota is not installed", "PATH"},
+		{"GPFS", "", "unknown GPFS reports quotas by its own program: mmlsquota", "statfs(2)"},
+		{"Lustre", "echo /l 1 2000000000 0 - 1 0 0 -", "ok 0.0 GB of 2048.0 GB and 1 inodes used", lfs + "; a group or project quota may be lower"},
+		{"NFS", "echo srv:/h '2000*' 1000 0 0 1 0 0 0; exit 1", "note 0.0 GB of 0.0 GB and 1 inodes used", quota + "; a group or project quota may be lower"},
 		{"xfs", "echo 'Disk quotas for user bob (uid 1000): none'", "ok none", quota},
 		{"ext4", "echo quota: Mountpoint '(or device)' / not found or has no quota enabled. >&2; exit 1", "ok none", quota},
 		{
 			"NFS", "echo quota: error while getting quota: Connection refused >&2; echo 'Disk quotas for user bob (uid 1000): none'; exit 1",
-			"unknown no quota can be read: quota: error while getting quota: Connection refused", quota,
+			"unknown the quota cannot be read: quota: error while getting quota: Connection refused", quota,
 		},
-		{"Lustre", "exit 2", "unknown no quota can be read: exit status 2", lfs},
+		{"Lustre", "exit 2", "unknown the quota cannot be read: exit status 2", lfs},
 	} {
 		for _, name := range []string{"lfs", "quota"} {
 			path := filepath.Join(programs, name)

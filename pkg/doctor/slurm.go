@@ -44,12 +44,12 @@ type Partition struct {
 func (c *Cluster) Look(ctx context.Context, r *Report) (answers bool) {
 	config, err := c.Slurm.Hasty().Config(ctx)
 	if err != nil {
-		r.add("Slurm", Problem, err.Error(), "scontrol show config; for this machine alone: --local")
+		r.add("Slurm", Problem, err.Error(), "scontrol show config; to inspect only this machine: --local")
 	}
 	if errors.Is(err, slurm.ErrNoCluster) {
 		// Each of the other questions would wait as long for the same answer.
 		for _, about := range []string{"partitions", "your limits", "a job", "between nodes"} {
-			r.add(about, Unknown, "not asked: no cluster answers", "the line about Slurm")
+			r.add(about, Unknown, "not checked: no cluster answers", "the line about Slurm")
 		}
 		return false
 	}
@@ -93,9 +93,9 @@ func (c *Cluster) reportConfig(r *Report, config map[string]string) {
 	r.add("Slurm", OK, value("SLURM_VERSION"), from("SLURM_VERSION"))
 	accounting := value("AccountingStorageType") != "" && !strings.HasSuffix(value("AccountingStorageType"), "none")
 	if accounting {
-		r.add("accounting", OK, "on: sacct is asked for what the queue has forgotten", from("AccountingStorageType"))
+		r.add("accounting", OK, "on: sacct reports jobs that the queue has forgotten", from("AccountingStorageType"))
 	} else {
-		r.add("accounting", Note, "off: causes of what ended longer ago than MinJobAge are known from the files alone", from("AccountingStorageType"))
+		r.add("accounting", Note, "off: for jobs that ended longer than MinJobAge ago, only Lathe's files tell the cause", from("AccountingStorageType"))
 	}
 	if size := number("MaxArraySize"); size > 0 {
 		r.add("array size", OK, fmt.Sprintf("indices up to %d; longer arrays are split", size-1), from("MaxArraySize"), fmt.Sprintf("max_array_size: %d", size))
@@ -110,22 +110,22 @@ func (c *Cluster) reportConfig(r *Report, config map[string]string) {
 	if number("MinJobAge") < 120 {
 		level = Note
 	}
-	r.add("memory of the queue", level, fmt.Sprintf("%d s after their end jobs are forgotten", number("MinJobAge")), from("MinJobAge"))
+	r.add("memory of the queue", level, fmt.Sprintf("the queue forgets jobs %d s after their end", number("MinJobAge")), from("MinJobAge"))
 	level = OK
 	if number("KillWait") < 20 {
 		level = Note
 	}
-	r.add("time to stop", level, fmt.Sprintf("%d s from SIGTERM to SIGKILL; tasks take up to 20", number("KillWait")), from("KillWait"))
+	r.add("time to stop", level, fmt.Sprintf("%d s from SIGTERM to SIGKILL; tasks need up to 20 s", number("KillWait")), from("KillWait"))
 	r.add("preemption", OK, orNone(value("PreemptType"))+", "+orNone(value("PreemptMode")), "scontrol show config: PreemptType, PreemptMode")
 	if strings.Contains(value("SlurmctldParameters")+","+value("PreemptParameters"), "send_user_signal") {
-		r.add("signal before preemption", OK, "the user's, then SIGTERM", "scontrol show config: send_user_signal among its parameters")
+		r.add("signal before preemption", OK, "the user's signal, then SIGTERM", "scontrol show config: send_user_signal among its parameters")
 	} else {
-		r.add("signal before preemption", OK, "SIGTERM alone, which tasks take for the same", "scontrol show config: no send_user_signal among its parameters")
+		r.add("signal before preemption", OK, "only SIGTERM, which tasks handle in the same way", "scontrol show config: no send_user_signal among its parameters")
 	}
 	if value("JobRequeue") == "1" {
 		r.add("requeueing", OK, "on", from("JobRequeue"), "requeue: true")
 	} else {
-		r.add("requeueing", Note, "off unless a job asks for it, as ours do: a preempted task would else be submitted again", from("JobRequeue"), "requeue: true")
+		r.add("requeueing", Note, "off by default; Lathe's jobs request it, otherwise a preempted task would be submitted again", from("JobRequeue"), "requeue: true")
 	}
 	if codes := value("RequeueExit"); codes != "" && codes != "(null)" {
 		r.add("exit codes that requeue", Note, codes, from("RequeueExit"))
@@ -147,7 +147,7 @@ func parsePartitions(text string) ([]Partition, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
 		if len(fields) != 7 {
-			return nil, exitcode.Unavailablef("sinfo printed a line that cannot be read: %q", line)
+			return nil, exitcode.Unavailablef("sinfo printed an invalid line: %q", line)
 		}
 		if fields[1] != "up" {
 			continue
@@ -206,9 +206,9 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	}
 	if found < 0 {
 		if c.Site.Partition != "" {
-			return exitcode.WithHint(exitcode.Usagef("there is no partition %q that is up", c.Site.Partition), "there are %s", strings.Join(names, ", "))
+			return exitcode.WithHint(exitcode.Usagef("no partition %q is up", c.Site.Partition), "partitions: %s", strings.Join(names, ", "))
 		}
-		return exitcode.WithHint(exitcode.Usagef("this cluster has no default partition"), "name one with --partition: there are %s", strings.Join(names, ", "))
+		return exitcode.WithHint(exitcode.Usagef("this cluster has no default partition"), "name one with --partition: %s", strings.Join(names, ", "))
 	}
 	p := all[found]
 	c.Partition = p
@@ -216,10 +216,10 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	r.add("partitions", OK, strings.Join(names, ", "), from)
 	how := "the default"
 	if c.Site.Partition != "" {
-		how = "as was asked for"
+		how = "as requested"
 	}
 	r.add("partition", OK, p.Name+", "+how, from, "partition: "+strconv.Quote(p.Name))
-	limit := "no bound"
+	limit := "no limit"
 	if p.Minutes > 0 {
 		limit = fmt.Sprintf("%d minutes", p.Minutes)
 		r.add("time limit", OK, limit, from+": "+p.Name, fmt.Sprintf("max_minutes: %d", p.Minutes))
@@ -255,14 +255,14 @@ func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
 		r.add("a job", Problem, err.Error(), from+strings.Join(append(c.BaseFlags(), "one core"), " "))
 		return
 	}
-	r.add("a job", OK, "is taken", from+"one core")
+	r.add("a job", OK, "is accepted", from+"one core")
 	if err := try("--mem=100M"); err != nil {
 		r.add("--mem", Note, err.Error(), from+"--mem=100M", "memory_flag: false")
 	} else {
-		r.add("--mem", OK, "is taken", from+"--mem=100M", "memory_flag: true")
+		r.add("--mem", OK, "is accepted", from+"--mem=100M", "memory_flag: true")
 		usual := fmt.Sprintf("--mem=%dM", recipe.DefaultMemoryGB<<10)
 		if err := try(usual); err != nil {
-			r.add("memory of a task", Note, fmt.Sprintf("no node has the %d GiB that tasks ask for where a recipe does not say: set resources.stages.*.memory_gb (%v)", recipe.DefaultMemoryGB, err), from+usual)
+			r.add("memory of a task", Note, fmt.Sprintf("no node has the %d GiB that tasks request by default: set resources.stages.*.memory_gb (%v)", recipe.DefaultMemoryGB, err), from+usual)
 		}
 	}
 	if c.Partition.GPUs == 0 {
@@ -276,14 +276,14 @@ func (c *Cluster) tryFlags(ctx context.Context, r *Report) {
 		case err != nil:
 			r.add("--"+style.name, Note, err.Error(), from+style.flag)
 		case taken:
-			r.add("--"+style.name, OK, "is taken", from+style.flag)
+			r.add("--"+style.name, OK, "is accepted", from+style.flag)
 		default:
 			taken = true
-			r.add("--"+style.name, OK, "is taken", from+style.flag, "gpu_flag: "+style.name)
+			r.add("--"+style.name, OK, "is accepted", from+style.flag, "gpu_flag: "+style.name)
 		}
 	}
 	if !taken {
-		r.add("GPUs", Problem, "no way of asking for one is taken", from+"each of them", "gpu_flag: none")
+		r.add("GPUs", Problem, "no flag to request one is accepted", from+"each of them", "gpu_flag: none")
 	}
 }
 
@@ -315,7 +315,7 @@ func (c *Cluster) trialFolder() (string, error) {
 	}
 	trial, err := os.MkdirTemp(folder, ".lathe-doctor-")
 	if err != nil {
-		return "", exitcode.IOf("making a folder for the nodes to meet in: %w", err)
+		return "", exitcode.IOf("create the folder for the nodes' test files: %w", err)
 	}
 	return trial, nil
 }

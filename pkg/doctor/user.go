@@ -79,7 +79,7 @@ func (b *bounds) addQOS(text string) {
 func (c *Cluster) reportUser(ctx context.Context, r *Report, config map[string]string) {
 	const about = "your limits"
 	if strings.HasSuffix(config["AccountingStorageType"], "none") || config["AccountingStorageType"] == "" {
-		r.add(about, Unknown, "no accounting, so none by user", "scontrol show config: AccountingStorageType")
+		r.add(about, Unknown, "no accounting, so no limits per user", "scontrol show config: AccountingStorageType")
 		return
 	}
 	me, err := user.Current()
@@ -126,7 +126,7 @@ func (c *Cluster) reportUser(ctx context.Context, r *Report, config map[string]s
 		found.addQOS(out) // nothing after a failure
 	}
 	reportBounds(r, "your jobs in the queue", "max_submit", "MaxSubmitJobs", from, found.submitted)
-	reportBounds(r, "your jobs that run", "throttle", "MaxJobs", from, found.running)
+	reportBounds(r, "your running jobs", "throttle", "MaxJobs", from, found.running)
 }
 
 // partitionQOS is the QOS of a partition, if it has one, as scontrol shows it.
@@ -142,12 +142,12 @@ func partitionQOS(text string) []string {
 // reportBounds says the least of the bounds and where each stands.
 func reportBounds(r *Report, about, field, limit, from string, all []bound) {
 	if len(all) == 0 {
-		r.add(about, OK, "no bound of your own", from+": no "+limit)
+		r.add(about, OK, "no limit of your own", from+": no "+limit)
 		return
 	}
 	least, places := all[0].jobs, []string{}
 	for _, b := range all {
 		least, places = min(least, b.jobs), append(places, b.from)
 	}
-	r.add(about, OK, fmt.Sprintf("at most %d, array tasks counted singly", least), from+": "+strings.Join(places, ", "), fmt.Sprintf("%s: %d", field, least))
+	r.add(about, OK, fmt.Sprintf("at most %d, each array task counts", least), from+": "+strings.Join(places, ", "), fmt.Sprintf("%s: %d", field, least))
 }

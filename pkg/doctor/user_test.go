@@ -62,8 +62,8 @@ func TestReportUser(t *testing.T) {
 	c.reportUser(t.Context(), &r, map[string]string{"AccountingStorageType": "accounting_storage/slurmdbd"})
 	want := []Finding{
 		{About: "your accounts", Level: OK, Found: "physics, math"},
-		{About: "your jobs in the queue", Level: OK, Found: "at most 25, array tasks counted singly", From: ": MaxSubmitJobs = 40 of account physics, MaxSubmitJobsPerUser = 25 of QOS long", Set: "max_submit: 25"},
-		{About: "your jobs that run", Level: OK, Found: "at most 4, array tasks counted singly", From: "; sacctmgr list qos name=gpuqos,long: MaxJobs = 12 of account physics, MaxJobsPerUser = 16 of QOS long, MaxJobsPerUser = 4 of QOS gpuqos", Set: "throttle: 4"},
+		{About: "your jobs in the queue", Level: OK, Found: "at most 25, each array task counts", From: ": MaxSubmitJobs = 40 of account physics, MaxSubmitJobsPerUser = 25 of QOS long", Set: "max_submit: 25"},
+		{About: "your running jobs", Level: OK, Found: "at most 4, each array task counts", From: "; sacctmgr list qos name=gpuqos,long: MaxJobs = 12 of account physics, MaxJobsPerUser = 16 of QOS long, MaxJobsPerUser = 4 of QOS gpuqos", Set: "throttle: 4"},
 	}
 	if len(r.Findings) != len(want) {
 		t.Fatalf("%+v", r)

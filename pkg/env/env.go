@@ -82,7 +82,7 @@ type TurnVerdict struct {
 	Parts           []shard.RewardPart
 	Milestones      []string
 	Feedback        string // why
-	Extracted       string // the answer that was judged
+	Extracted       string // the answer that was scored
 	// ExecuteSeconds is how long the policy's program ran, queueing excluded; 0
 	// in environments that run none. It is data: it may become a weight.
 	ExecuteSeconds  float64
@@ -109,7 +109,7 @@ func (v TurnVerdict) Part(name string) (value float64, ok bool) {
 // is better.
 func (v TurnVerdict) Validation() (score float64, ok bool) { return v.Part(PartValidation) }
 
-// Blind is the verdict without what comes from held-out answers: what an
+// Blind is the score without what comes from held-out answers: what an
 // evaluation may choose by, and tell the policy.
 func (v TurnVerdict) Blind() TurnVerdict {
 	v.RawScore, v.NormalizedScore, v.Reward = 0, 0, 0
@@ -117,7 +117,7 @@ func (v TurnVerdict) Blind() TurnVerdict {
 	return v
 }
 
-// Row is the verdict as score.parquet has it.
+// Row is the score as score.parquet has it.
 func (v TurnVerdict) Row() shard.TurnScore {
 	return shard.TurnScore{
 		Outcome: string(v.Outcome), RawScore: v.RawScore, NormalizedScore: v.NormalizedScore, Reward: v.Reward,
@@ -149,15 +149,15 @@ type Verdict struct {
 	Protection string // in force around the policy's last program; empty where none ran
 }
 
-// NoRoom is the verdict where the prompt alone fills the policy's context, so
-// that it has said nothing: no answer, as any that cannot be judged.
+// NoRoom is the score where the prompt alone fills the policy's context, so
+// that it has said nothing: no answer, as any that cannot be scored.
 func NoRoom() Verdict {
 	return Verdict{
 		TurnVerdict: TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: "the prompt leaves no room for a response"}, Reason: "no room",
 	}
 }
 
-// Attempt is one attempt at a task, finished or waiting for its verdict.
+// Attempt is one attempt at a task, finished or waiting for its score.
 type Attempt struct {
 	Task     Task
 	Kind     shard.Kind
@@ -222,7 +222,7 @@ type Step struct {
 	// Fresh says that Messages are a whole new context: the policy goes on from
 	// them and nothing else.
 	Fresh bool
-	// Wait says that the next turn needs the verdict on this message, which is
+	// Wait says that the next turn needs the score of this message, which is
 	// slow: the attempt goes on in the next wave, by Begin and Next with it.
 	Wait bool
 }
@@ -242,7 +242,7 @@ var ErrOwnProgram = errors.New("the program refused an item")
 type Episode interface {
 	// Next answers the policy's message that the conversation ends with. The
 	// conversation is that of the whole attempt, contexts one after the other.
-	// last is the verdict on the message if Next has asked to wait for it, in
+	// last is the score of the message if Next has asked to wait for it, in
 	// the wave before, and else nil.
 	Next(ctx context.Context, conversation []shard.Message, last *TurnVerdict) (Step, error)
 	// Close gives back what the episode holds.
@@ -265,12 +265,12 @@ func (r Reply) Close() error { return nil }
 // its work. They follow from its settings alone.
 type Traits struct {
 	Turns     int     // bound on the policy's messages in one attempt
-	Slow      bool    // a verdict may take minutes: what is judged is kept in a journal
-	Threads   int     // that one verdict keeps busy; 0 is 1
-	AtATime   int     // verdicts given at a time, where they keep no threads busy; 0 for as many as there are threads
-	Batch     int     // verdicts best asked for together, by which those at a time are multiplied; 0 is 1
-	Validated bool    // an attempt says of itself how good it is: evaluations choose by that alone, and no verdict of theirs shows more ([TurnVerdict.Blind])
-	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for verdicts
+	Slow      bool    // a score may take minutes: what is scored is kept in a journal
+	Threads   int     // that one score keeps busy; 0 is 1
+	AtATime   int     // scores given at a time, where they keep no threads busy; 0 for as many as there are threads
+	Batch     int     // scores best asked for together, by which those at a time are multiplied; 0 is 1
+	Validated bool    // an attempt says of itself how good it is: evaluations choose by that alone, and no score of theirs shows more ([TurnVerdict.Blind])
+	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for scores
 	MaxFailed float64 // share of a task's episodes that may fail by the environment's fault
 	// MaxFailedSetting names the setting that MaxFailed is; empty for none.
 	MaxFailedSetting string
@@ -326,9 +326,9 @@ type Texter interface {
 // to a conversation; cut says that the answer ended at its bound.
 type Assistant func(ctx context.Context, messages []shard.Message) (text string, cut bool, err error)
 
-// Assisted is an environment that asks such a policy for help with verdicts.
+// Assisted is an environment that asks such a policy for help with scores.
 type Assisted interface {
-	// Assist is called before the first verdict, if at all: evaluations have no
+	// Assist is called before the first score, if at all: evaluations have no
 	// assistant.
 	Assist(a Assistant)
 }
@@ -339,7 +339,7 @@ type Tail func(text string, tokens int) string
 // Brief is an environment that tells the policy no more than a number of its
 // tokens.
 type Brief interface {
-	// CutBy is called before the first verdict, wherever a policy is known.
+	// CutBy is called before the first score, wherever a policy is known.
 	CutBy(tail Tail)
 }
 
@@ -374,15 +374,15 @@ type Env interface {
 
 	// Begin starts the environment's side of an attempt from a prompt that
 	// Prompt made, or, in a later wave, from the attempt's whole conversation,
-	// which ends with the message that waits for its verdict. What the prompt's
+	// which ends with the message that waits for its score. What the prompt's
 	// history did to the environment is done again, and must come out as the
 	// history says; it is an error with the exit code for data if it does not.
 	Begin(ctx context.Context, task Task, prompt []shard.Message) (Episode, error)
 
-	// Score judges an attempt. It never fails for what a policy wrote: that is
-	// a verdict. An error means that we failed (outcome infra), or, with the
+	// Score scores an attempt. It never fails for what a policy wrote: that is
+	// a score. An error means that we failed (outcome infra), or, with the
 	// exit code for data, that the conversation cannot have been had with this
-	// environment. Messages that Earlier has verdicts on are not judged again.
+	// environment. Messages that Earlier has scores of are not scored again.
 	Score(ctx context.Context, attempt Attempt) (Verdict, error)
 
 	// Demonstration makes a correct response to the prompt of an instance of

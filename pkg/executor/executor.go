@@ -22,7 +22,7 @@ import (
 // Array is a set of tasks that differ by shard alone.
 type Array struct {
 	Run       string            // run id; part of the job name
-	Stage     string            // one of the stages of a run, or gate
+	Stage     string            // one of the stages of a run, or gate for a controller job
 	Resources string            // stage of a site profile whose settings hold for it; empty for Stage
 	Iteration int               //
 	Step      int               // optimizer step, for gradient shards; else 0
@@ -72,11 +72,11 @@ func (a Array) Validate() error {
 	case len(a.Shards) == 0:
 		return exitcode.Bugf("array %s has no shards", a.Name())
 	case a.NoShard && len(a.Shards) > 1:
-		return exitcode.Bugf("array %s has %d tasks but does not tell them their shard", a.Name(), len(a.Shards))
+		return exitcode.Bugf("array %s has %d tasks but does not pass them their shard", a.Name(), len(a.Shards))
 	case a.CPUs < 1:
-		return exitcode.Bugf("array %s asks for %d cores", a.Name(), a.CPUs)
+		return exitcode.Bugf("array %s requests %d cores", a.Name(), a.CPUs)
 	case a.GPUs < 0 || a.Minutes < 0 || a.MemoryGB < 0 || a.Attempt < 0:
-		return exitcode.Bugf("array %s asks for a negative amount: GPUs %d, minutes %d, memory %g GiB, attempt %d",
+		return exitcode.Bugf("array %s requests a negative amount: GPUs %d, minutes %d, memory %g GiB, attempt %d",
 			a.Name(), a.GPUs, a.Minutes, a.MemoryGB, a.Attempt)
 	case !filepath.IsAbs(a.LogDir):
 		return exitcode.Bugf("array %s has a log folder %q that is not absolute", a.Name(), a.LogDir)
@@ -128,13 +128,13 @@ func CauseOf(code int, signal syscall.Signal) (cause Cause, evidence string) {
 		case syscall.SIGTERM, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGHUP:
 			return CauseStopped, "ended by " + name
 		case syscall.SIGKILL:
-			return CauseFailed, "killed by SIGKILL: by hand, or by the kernel for lack of memory"
+			return CauseFailed, "killed by SIGKILL: by a user, or by the kernel when out of memory"
 		}
 		return CauseFailed, "ended by " + name
 	}
 	evidence = fmt.Sprintf("exit code %d", code)
 	if code == 2 {
-		evidence += ": the Go runtime gave up; the log says why"
+		evidence += ": a Go runtime panic; see the log"
 	}
 	return CauseOfExit(code), evidence
 }

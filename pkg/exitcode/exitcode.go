@@ -45,7 +45,7 @@ func newError(code int, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Usagef reports a command line or recipe that cannot be meant.
+// Usagef reports an invalid command line or recipe.
 func Usagef(format string, args ...any) error { return newError(Usage, format, args...) }
 
 // Dataf reports an input file that is damaged, foreign or out of range. The
@@ -58,7 +58,7 @@ func Unavailablef(format string, args ...any) error { return newError(Unavailabl
 // Bugf reports a state that only a mistake in Lathe can produce.
 func Bugf(format string, args ...any) error { return newError(Bug, format, args...) }
 
-// IOf reports a file system that refuses to take or give bytes.
+// IOf reports an I/O error.
 func IOf(format string, args ...any) error { return newError(IO, format, args...) }
 
 // Stoppedf reports work cut short by a signal with everything finished sealed.

@@ -13,7 +13,7 @@ func (r *run) filter(e *filtered, v Value) Value {
 	return r.apply(e.at, e.name, v, r.arguments(e.at, e.name, &e.arguments))
 }
 
-// apply carries out a filter by its name.
+// apply runs a filter by its name.
 func (r *run) apply(line at, name string, v Value, a args) Value {
 	f, ok := filters[name]
 	if !ok {

@@ -11,7 +11,7 @@ func (r *run) test(e *tested) Value {
 	return r.named(e.at, e.name, v, r.arguments(e.at, e.name, &e.arguments))
 }
 
-// named carries out a test by its name.
+// named runs a test by its name.
 func (r *run) named(line at, name string, v Value, a args) bool {
 	test, ok := tests[name]
 	if !ok {

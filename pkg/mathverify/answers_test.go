@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// checkAnswers judges the pairs of a file, each with the verdict that it wants.
+// checkAnswers checks the pairs of a file, each with the result that it wants.
 func checkAnswers(t *testing.T, path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 	checkAnswers(t, filepath.Join("testdata", "answers.jsonl"))
 }
 
-// Random pairs whose verdicts mpmath (40,000 bits) and Python's fractions give.
+// Random pairs whose results mpmath (40,000 bits) and Python's fractions give.
 func TestGoldenValues(t *testing.T) {
 	t.Parallel()
 	checkAnswers(t, filepath.Join("testdata", "golden.jsonl"))

@@ -67,7 +67,7 @@ func (x precise) top() int {
 // relative is the error of a value that is not zero, as a share of it.
 func (x precise) relative() int { return max(x.err, exactly/2) - x.exponent() + 1 }
 
-// bounded reports whether operations can go on with the value.
+// bounded reports whether operations can use the value.
 func (x precise) bounded() bool {
 	return x.zero() || !x.re.IsInf() && !x.im.IsInf() && x.exponent() < maxExponent && x.exponent() > -maxExponent
 }

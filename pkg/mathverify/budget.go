@@ -6,7 +6,7 @@ import (
 )
 
 // The bounds on one verification. They count work, never time, so that a
-// verdict is the same on every machine.
+// result is the same on every machine.
 const (
 	maxResponseBytes = 64 << 10 // of a response; what stands before is not looked at
 	maxAnswerBytes   = 4096     // of one candidate answer

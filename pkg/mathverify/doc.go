@@ -1,4 +1,4 @@
-// Package mathverify judges mathematical answers: it finds the answer in a
+// Package mathverify checks mathematical answers: it finds the answer in a
 // response, reads it, and compares it with a reference answer.
 //
 // The rules are those of Hugging Face's Math-Verify (0.8.0, with
@@ -10,7 +10,7 @@
 // with 320 to 16384 bits and a bound on the error; lists, tuples, intervals,
 // unions, matrices, equations and inequalities part by part.
 //
-// A verdict is a function of its arguments alone. There is no clock and no
+// A result is a function of its arguments alone. There is no clock and no
 // goroutine: a budget of steps, nodes and digits bounds the work, and an
 // answer that exceeds it is not equal, for the reason "budget". So is one that
 // cannot be told from the reference, nor shown to be equal to it.

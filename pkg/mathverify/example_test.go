@@ -26,7 +26,7 @@ func ExampleReference_Verify() {
 	// false, no answer (set)
 }
 
-// Presets give the verdicts of versions of Math-Verify, whose i that stands
+// Presets give the results of versions of Math-Verify, whose i that stands
 // apart is another symbol.
 func ExamplePreset() {
 	for _, name := range []string{"lathe", "math-verify-0.8"} {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Explanation is a verdict with the steps that led to it. Unlike
+// Explanation is a result with the steps that led to it. Unlike
 // [Result.Explain], the steps show the reference answer.
 type Explanation struct {
 	Result
 	Steps []string
 }
 
-// Explain judges as [Reference.Verify] does, and keeps the steps: how the
+// Explain checks as [Reference.Verify] does, and keeps the steps: how the
 // reference was read, what was taken from the response and from where, how it
 // was read, and the comparisons that decided, parts before the whole.
 func (r *Reference) Explain(response string, options Options) Explanation {

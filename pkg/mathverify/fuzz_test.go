@@ -118,7 +118,7 @@ func everyOption() []Options {
 }
 
 // Candidates are pieces of the response in the order of their ranks, and an
-// explanation comes to the verdict that it explains.
+// explanation comes to the result that it explains.
 func FuzzExtract(f *testing.F) {
 	for _, response := range []string{
 		"The answer is 5.", `\boxed{2}, \boxed{3} and 4`, `The final answer is $x=\frac{1}{2}$. I hope it is correct.`, "answer: $1$, $2$ or $3$ = 1,234.5 %",

@@ -119,7 +119,7 @@ func Preset(name string) (Options, error) {
 			return options, nil
 		}
 	}
-	return options, fmt.Errorf("there is no preset %q: it must be one of %s", name, strings.Join(Presets(), ", "))
+	return options, fmt.Errorf("unknown preset %q: want one of %s", name, strings.Join(Presets(), ", "))
 }
 
 var (
@@ -134,7 +134,7 @@ func ParseTargets(names []string) (Targets, error) {
 	for _, name := range names {
 		i := slices.Index(targetNames, name)
 		if i < 0 {
-			return 0, fmt.Errorf("%q is no target: they are %s", name, strings.Join(targetNames, ", "))
+			return 0, fmt.Errorf("unknown target %q: want one of %s", name, strings.Join(targetNames, ", "))
 		}
 		all |= 1 << i
 	}
@@ -148,7 +148,7 @@ func ParseTargets(names []string) (Targets, error) {
 func ParseBoxed(name string) (Boxed, error) {
 	i := slices.Index(boxedNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is no rank of boxes: they are %s", name, strings.Join(boxedNames, ", "))
+		return 0, fmt.Errorf("unknown rank of boxes %q: want one of %s", name, strings.Join(boxedNames, ", "))
 	}
 	return Boxed(i), nil
 }
@@ -157,7 +157,7 @@ func ParseBoxed(name string) (Boxed, error) {
 func ParseMatch(name string) (Match, error) {
 	i := slices.Index(matchNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is no match: they are %s", name, strings.Join(matchNames, ", "))
+		return 0, fmt.Errorf("unknown match %q: want one of %s", name, strings.Join(matchNames, ", "))
 	}
 	return Match(i), nil
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Reason says how a verdict came about.
+// Reason says how a result came about.
 type Reason string
 
 // The reasons.
@@ -22,7 +22,7 @@ const (
 	ReasonNoReference Reason = "no reference answer"
 )
 
-// Result is a verdict on a response.
+// Result is a result for a response.
 type Result struct {
 	Equal     bool
 	Extracted string // the text that was taken as the answer; at most MaxExtracted bytes, valid UTF-8
@@ -31,7 +31,7 @@ type Result struct {
 	Kind      string // the form of the reference answer: integer, rational, decimal, set …
 }
 
-// Explain is the verdict in one sentence; it never tells the reference answer.
+// Explain is the result in one sentence; it never tells the reference answer.
 func (r Result) Explain() string {
 	switch r.Reason {
 	case ReasonEqual:
@@ -106,12 +106,12 @@ func (r *Reference) Kind() string {
 	return r.parsed.describe()
 }
 
-// Verify judges a response against a reference answer.
+// Verify checks a response against a reference answer.
 func Verify(gold, response string, options Options) Result {
 	return NewReference(gold).Verify(response, options)
 }
 
-// Verify judges a response. It is a function of its arguments alone, starts
+// Verify checks a response. It is a function of its arguments alone, starts
 // no goroutine, and does a bounded amount of work whatever the response is.
 func (r *Reference) Verify(response string, options Options) Result {
 	return r.verify(r.candidates(response, options), options, nil)
@@ -129,7 +129,7 @@ func (r *Reference) candidates(response string, options Options) []candidate {
 	return candidates
 }
 
-// VerifyAnswer judges a text that is the answer itself, without a search for
+// VerifyAnswer checks a text that is the answer itself, without a search for
 // it.
 func (r *Reference) VerifyAnswer(answer string, options Options) Result {
 	return r.verify(whole(answer), options, nil)

@@ -208,7 +208,7 @@ func readPairs(t testing.TB, path string) []pair {
 	return pairs
 }
 
-// agreement logs the pairs that are judged other than labelled, and returns
+// agreement logs the pairs that are checked other than labelled, and returns
 // the shares that agree, and that are accepted against the label.
 func agreement(t *testing.T, name string, pairs []pair, options Options) (agree, falseAccepts float64) {
 	t.Helper()
@@ -232,7 +232,7 @@ func agreement(t *testing.T, name string, pairs []pair, options Options) (agree,
 	return agree, falseAccepts
 }
 
-// The labels are Math-Verify's own verdicts. Of what the default accepts and
+// The labels are Math-Verify's own results. Of what the default accepts and
 // they do not, all is right as mathematics: the i of 2 i + 1, numbers with a
 // full stop behind, thousands in a fraction, units and boldface that the
 // library could not read, a multiple of an equation.
@@ -402,7 +402,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano())
 }
 
-// Every verdict comes within the bound, whatever the response, and nothing
+// Every result comes within the bound, whatever the response, and nothing
 // that is made to break the verifier is accepted.
 func TestHostile(t *testing.T) {
 	corpus := hostile()

@@ -40,9 +40,9 @@ func DevicesGiven(lookup func(name string) (value string, set bool)) Devices {
 		}
 	}
 	if _, inJob := lookup("SLURM_JOB_ID"); inJob {
-		return Devices{Given: "the job of Slurm was given no GPU"}
+		return Devices{Given: "the Slurm job has no GPU"}
 	}
-	return Devices{Given: "nothing says which GPUs: all of them", All: true}
+	return Devices{Given: "no variable selects GPUs: all of them", All: true}
 }
 
 // cudaTokens reads CUDA_VISIBLE_DEVICES as CUDA does: the first entry that names no

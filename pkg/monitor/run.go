@@ -145,7 +145,7 @@ func sealer(o Options) sealing {
 		for range s.asked {
 			err := o.Record.Seal()
 			if err != nil && !failed {
-				o.Log("samples are kept for the next try: %v", err)
+				o.Log("samples are kept for the next attempt: %v", err)
 			}
 			failed = err != nil
 		}

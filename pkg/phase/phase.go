@@ -32,7 +32,7 @@ const (
 	Optimizer              // an optimizer step
 	Seal                   // writing, digesting and publishing outputs
 	Wait                   // for files that another node has made
-	Execute                // programs of the policy, and other verdicts
+	Execute                // programs of the policy, and other scores
 	Serve                  // answers of a server that samples
 	count
 )

@@ -40,7 +40,7 @@ func (b Batch) Validate(c Config) error {
 		return exitcode.Bugf("forward pass: the offsets do not span the %d tokens", n)
 	}
 	if b.Trunks != nil && len(b.Trunks) != len(b.Offsets)-1 {
-		return exitcode.Bugf("forward pass: %d trunks for %d sequences", len(b.Trunks), len(b.Offsets)-1)
+		return exitcode.Bugf("forward pass: %d shared prefixes for %d sequences", len(b.Trunks), len(b.Offsets)-1)
 	}
 	for s := range len(b.Offsets) - 1 {
 		from, to := b.Offsets[s], b.Offsets[s+1]
@@ -50,12 +50,12 @@ func (b Batch) Validate(c Config) error {
 		length, trunk := int(to-from), b.Trunk(s)
 		if trunk >= 0 {
 			if trunk >= s || b.Trunk(trunk) >= 0 || trunk < s-1 && b.Trunk(s-1) != trunk {
-				return exitcode.Bugf("forward pass: sequence %d cannot go on from sequence %d", s, trunk)
+				return exitcode.Bugf("forward pass: sequence %d cannot share the prefix of sequence %d", s, trunk)
 			}
 			length += int(b.Offsets[trunk+1] - b.Offsets[trunk])
 		}
 		if length > c.MaxPositionEmbeddings {
-			return exitcode.Dataf("sequence %d has %d tokens; the policy takes %d", s, length, c.MaxPositionEmbeddings)
+			return exitcode.Dataf("sequence %d has %d tokens; the policy's limit is %d", s, length, c.MaxPositionEmbeddings)
 		}
 		if to > from && b.Targets[from] {
 			return exitcode.Bugf("forward pass: the first token of sequence %d is a target, but nothing predicts it", s)
@@ -79,7 +79,7 @@ func (r Request) Validate(c Config) error {
 		return exitcode.Dataf("the prompt is empty; at least one token is needed")
 	}
 	if len(r.Prompt) > c.MaxPositionEmbeddings {
-		return exitcode.Dataf("the prompt has %d tokens; the policy takes %d", len(r.Prompt), c.MaxPositionEmbeddings)
+		return exitcode.Dataf("the prompt has %d tokens; the policy's limit is %d", len(r.Prompt), c.MaxPositionEmbeddings)
 	}
 	if err := checkTokens(r.Prompt, c); err != nil {
 		return err
@@ -101,13 +101,13 @@ func Match(got, want []Tensor) error {
 	for i, t := range got {
 		switch {
 		case i >= len(want):
-			return fmt.Errorf("there is a tensor %q that the engine has no place for", t.Name)
+			return fmt.Errorf("the engine has no place for tensor %q", t.Name)
 		case t.Name != want[i].Name || !slices.Equal(t.Shape, want[i].Shape):
 			return fmt.Errorf("tensor %d is %q %v; %q %v was expected", i, t.Name, t.Shape, want[i].Name, want[i].Shape)
 		}
 	}
 	if len(got) < len(want) {
-		return fmt.Errorf("there is no tensor %q", want[len(got)].Name)
+		return fmt.Errorf("tensor %q is missing", want[len(got)].Name)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (c Config) Validate() error {
 	}
 	if len(faults) == 0 {
 		n := c.parameters()
-		check(n < maxParameters, "the sizes make a model of %.3g parameters; at most 2^48 are possible", n)
+		check(n < maxParameters, "the model has %.3g parameters; the limit is 2^48", n)
 	}
 	check(c.HeadDim%2 == 0, "head_dim is %d; rotary embedding needs it even", c.HeadDim)
 	check(c.NumKeyValueHeads <= 0 || c.NumAttentionHeads%c.NumKeyValueHeads == 0,

@@ -11,8 +11,8 @@ type Workload struct {
 	// Longest is the tokens of the longest sequence; 0 for as many as the policy
 	// takes.
 	Longest int
-	// Shared is the tokens of the largest family of sequences, each counted in
-	// RowTokens; 0 where none has a trunk.
+	// Shared is the tokens of the largest prefix group of sequences, each counted in
+	// RowTokens; 0 where none has a shared prefix.
 	Shared int
 	// PassTokens bounds what Forward and Backward are given at a time, but for
 	// sequences that are longer; 0 for whatever serves best.

@@ -52,7 +52,7 @@ func (l LoRA) Validate() error {
 		return exitcode.Dataf("the adapter's alpha is %g; it must be a number above 0", l.Alpha)
 	}
 	if len(l.Targets) == 0 {
-		return exitcode.Dataf("the adapter has no targets; there are %s", strings.Join(LoRATargets(), ", "))
+		return exitcode.Dataf("the adapter has no targets; choose from %s", strings.Join(LoRATargets(), ", "))
 	}
 	sorted := SortTargets(l.Targets)
 	if !slices.Equal(sorted, l.Targets) {

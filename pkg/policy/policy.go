@@ -9,7 +9,7 @@
 //
 // There is one log-probability for all: the sampler's, the learner's and the reference's come from the same code, in
 // the same order of reduction, whatever the batch around a sequence, at the
-// sampling temperature and over the kept set of top-k and top-p.
+// sampling temperature and over the truncated support of top-k and top-p.
 package policy
 
 import (
@@ -42,17 +42,17 @@ type Batch struct {
 	// token of a sequence has no predecessor and is never a target.
 	Targets []bool
 	// Trunks lets sequences share their beginning (S): sequence s goes on where
-	// sequence Trunks[s] ends, or begins by itself if that is -1. A trunk begins
+	// sequence Trunks[s] ends, or begins by itself if that is -1. A shared prefix begins
 	// by itself, and those that go on from it come right after it. What predicts
 	// the first token of a sequence is not in it, so that is never a target: to
-	// learn the first token of several responses to a prompt, the trunk is the
-	// prompt without its last token. Nil: no sequence has a trunk. What is computed
-	// for a token is what would be in a sequence that spells the trunk out, to the
+	// learn the first token of several responses to a prompt, the shared prefix is the
+	// prompt without its last token. Nil: no sequence has a shared prefix. What is computed
+	// for a token is what would be in a sequence that spells the shared prefix out, to the
 	// last bit; gradients of weights are the same sums in another order.
 	Trunks []int32
 }
 
-// Trunk is the sequence that sequence s goes on from, or -1.
+// Trunk returns the sequence that sequence s continues (its shared prefix), or -1.
 func (b Batch) Trunk(s int) int {
 	if b.Trunks == nil {
 		return -1
@@ -60,8 +60,8 @@ func (b Batch) Trunk(s int) int {
 	return int(b.Trunks[s])
 }
 
-// FamilyEnd is the first sequence behind the family that sequence s, which has
-// no trunk, begins: itself and those that go on from it.
+// FamilyEnd returns the first sequence after the prefix group that begins with sequence
+// s, which has no shared prefix itself: s and the sequences that continue it.
 func (b Batch) FamilyEnd(s int) int {
 	for s++; s < len(b.Offsets)-1 && b.Trunk(s) >= 0; s++ {
 	}
@@ -185,8 +185,8 @@ type Engine interface {
 	// predecessors, and the entropy of the distribution it was drawn from
 	// (nats); both have length N and are 0 where Targets is false. The
 	// activations are kept for one Backward, until which the caller leaves the
-	// batch's slices as they are. For a target outside the kept set the kept
-	// set is extended by the target.
+	// batch's slices as they are. For a target outside the truncated support, the
+	// support is extended by the target.
 	Forward(batch Batch, sampling Sampling, logProbs, entropy []float32) error
 
 	// Values fills dst (N) with the value head's output for the targets of the
@@ -233,10 +233,9 @@ type Engine interface {
 	AddGradients(sum int) error
 	ReadSum(sum, index, from int, dst []float32) error
 
-	// Room is the number of families, from the first on, that one Forward takes
-	// without having its Backward compute more again than it must; at least 1. A
-	// family is the lengths of a trunk and of what goes on from it, or of one
-	// sequence. However a batch is divided at the ends of families, no bit of any
+	// Room returns how many prefix groups, from the first on, fit one Forward without
+	// recomputation beyond the minimum in its Backward; at least 1. A prefix group is
+	// the lengths of a shared prefix and of its continuations, or of one sequence. However a batch is divided at the ends of prefix groups, no bit of any
 	// result changes.
 	Room(families [][]int) int
 
@@ -265,6 +264,6 @@ type Embedder interface {
 	// (hidden size), after the last norm and before the head, over the tokens that
 	// own (N) marks: sums in float64, in the order of the tokens. A sequence
 	// without such a token has zeros. It depends on the sequence and the weights
-	// alone, and drops the last Forward; targets and trunks are not looked at.
+	// alone, and drops the last Forward; targets and shared prefixes are not looked at.
 	Embed(batch Batch, own []bool) ([][]float32, error)
 }

@@ -85,7 +85,7 @@ func (d *disturber) targets() []target {
 		submitted, err = advance.Submitted(d.run.Dir)
 	}
 	if err != nil {
-		d.Log("nothing is disturbed: %v", err)
+		d.Log("cannot disturb the run: %v", err)
 		return nil
 	}
 	var all []target
@@ -115,7 +115,7 @@ func (d *disturber) preempt() bool {
 		err = d.Slurm.Signal(ctx, "TERM", victim.id)
 	}
 	if err != nil {
-		d.Log("%s is not preempted: %v", victim.task, err)
+		d.Log("cannot preempt %s: %v", victim.task, err)
 		return false
 	}
 	if ran {
@@ -137,7 +137,7 @@ func (d *disturber) loseNode() bool {
 		ids[i] = victim.id
 	}
 	if err := d.Slurm.Signal(context.Background(), "KILL", ids...); err != nil {
-		d.Log("node %s is not lost: %v", victims[0].node, err)
+		d.Log("cannot kill the tasks of node %s: %v", victims[0].node, err)
 		return false
 	}
 	for _, victim := range victims {

@@ -1,4 +1,4 @@
-// Package rehearsal carries out a run in miniature twice, on simulated nodes or on
+// Package rehearsal runs a run in miniature twice, on simulated nodes or on
 // Slurm: once undisturbed, and once with preemptions, lost nodes and time limits, and
 // says what that cost and whether both came to the same bytes.
 package rehearsal
@@ -39,7 +39,7 @@ type Options struct {
 	GiveUpAfter time.Duration
 }
 
-// Place is where the runs of a rehearsal are carried out.
+// Place is where the runs of a rehearsal are executed.
 type Place interface {
 	fmt.Stringer
 	// Carry carries a run to its end, or until the context ends, while it is disturbed.
@@ -98,18 +98,18 @@ func (r Report) Survived(byDesign bool) bool {
 func ByDesign(r recipe.Recipe) string {
 	switch {
 	case r.Rollout.Remote != nil:
-		return "a server samples (rollout.remote), and does not repeat itself"
+		return "a server samples (rollout.remote), so responses differ between runs"
 	case r.Schedule.Oversample > 1 || r.Schedule.CloseAfterSeconds > 0:
-		return "which shards an iteration is closed with depends on their speed (schedule.oversample, schedule.close_after_seconds)"
+		return "the shards of an iteration depend on their speed (schedule.oversample, schedule.close_after_seconds)"
 	}
 	return ""
 }
 
-// Rehearse carries out both runs. An error is one of the undisturbed run, or of
+// Rehearse runs both runs. An error is one of the undisturbed run, or of
 // reading what came out.
 func Rehearse(ctx context.Context, o Options) (Report, error) {
 	report := Report{Recipe: o.Resolved.Path, Cuts: o.Cuts, Place: o.Place.String(), Faults: []string{}}
-	o.Log("the run in miniature, undisturbed")
+	o.Log("running the miniature undisturbed")
 	plain, calm, err := o.carry(ctx, "undisturbed", Disturbances{}, 0)
 	if err != nil {
 		return report, fmt.Errorf("the run fails undisturbed: %w", err)
@@ -122,7 +122,7 @@ func Rehearse(ctx context.Context, o Options) (Report, error) {
 	if limit == 0 {
 		limit = 10*whole + time.Minute
 	}
-	o.Log("it took %.1f s; now disturbed", whole.Seconds())
+	o.Log("it took %.1f s; running it with disturbances", whole.Seconds())
 	disturbed, storm, err := o.carry(ctx, "disturbed", what, limit)
 	if ctx.Err() != nil {
 		return report, ctx.Err()
@@ -157,13 +157,13 @@ func Rehearse(ctx context.Context, o Options) (Report, error) {
 	if report.Unrepeatable = ByDesign(o.Resolved.Recipe); report.Unrepeatable != "" {
 		return report, nil
 	}
-	o.Log("the policies differ; once more undisturbed, to see whether they always do")
+	o.Log("the policies differ; running it undisturbed again to check whether they always do")
 	again, _, err := o.carry(ctx, "undisturbed-again", Disturbances{}, 0)
 	if err != nil {
 		return report, err
 	}
 	if first, _ := compare(ctx, plain, again); first != "" {
-		report.Unrepeatable = fmt.Sprintf("two runs that nobody disturbs differ too, first in %s", first)
+		report.Unrepeatable = fmt.Sprintf("two undisturbed runs differ too, first in %s", first)
 	}
 	return report, nil
 }
@@ -195,7 +195,7 @@ func mostHit(hits []Hit) string {
 	if task == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s was ended most often, %d times: such disturbances may leave it too little time", task, times[task])
+	return fmt.Sprintf("; %s was ended most often, %d times: it may need more time between disturbances", task, times[task])
 }
 
 func bothPolicies(ctx context.Context, a, b *rundir.Run, version int) (of, other string, err error) {
@@ -260,14 +260,14 @@ func EmptyFolder(path string) error {
 	entries, err := os.ReadDir(path)
 	switch {
 	case err == nil && len(entries) > 0:
-		return exitcode.Usagef("%q is not empty; a rehearsal wants a folder of its own", path)
+		return exitcode.Usagef("%q is not empty; a rehearsal needs a new folder", path)
 	case err == nil:
 		return nil
 	case !errors.Is(err, os.ErrNotExist):
 		return exitcode.Usagef("%w", err)
 	}
 	if err := os.MkdirAll(path, 0o777); err != nil {
-		return exitcode.IOf("making the folder of the rehearsal: %w", err)
+		return exitcode.IOf("create the folder of the rehearsal: %w", err)
 	}
 	return nil
 }

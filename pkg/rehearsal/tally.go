@@ -17,7 +17,7 @@ type Disturbances struct {
 	MostHits int
 }
 
-// inTurn carries out what is due until the context ends, and looks for it this often.
+// inTurn runs what is due until the context ends, and looks for it this often.
 // Both functions report whether there was anything to disturb.
 func (d Disturbances) inTurn(ctx context.Context, look time.Duration, preempt, loseNode func() bool) {
 	ticks := time.NewTicker(look)

@@ -36,21 +36,21 @@ func (r Report) Text(out io.Writer) error {
 		return err
 	}
 	if len(r.Disturbed) == 0 {
-		b.WriteString("nothing: the run was done before; ask for shorter times\n")
+		b.WriteString("nothing: the run was done first; use shorter durations\n")
 	}
-	fmt.Fprintf(&b, "\n%d tasks, %d begun again, %.1f s of work lost; %d attempts failed for a reason of their own\n", r.Tasks, r.BegunAgain, r.LostSeconds, r.OwnFailures)
+	fmt.Fprintf(&b, "\n%d tasks, %d restarted, %.1f s of work lost; %d attempts failed for another reason\n", r.Tasks, r.BegunAgain, r.LostSeconds, r.OwnFailures)
 	fmt.Fprintf(&b, "undisturbed %.1f s, disturbed %.1f s\n", r.UndisturbedSeconds, r.DisturbedSeconds)
 	switch {
 	case !r.Ended:
-		fmt.Fprintf(&b, "it did not come to its end: %s\n", r.Failure)
+		fmt.Fprintf(&b, "the disturbed run did not finish: %s\n", r.Failure)
 	case len(r.Faults) > 0:
-		fmt.Fprintf(&b, "it ended, and is not whole:\n  %s\n", strings.Join(r.Faults, "\n  "))
+		fmt.Fprintf(&b, "the disturbed run finished, but is incomplete:\n  %s\n", strings.Join(r.Faults, "\n  "))
 	case r.Policy == r.After:
-		fmt.Fprintf(&b, "it survived: the same policy to the last bit, %s (%d files compared)\n", r.Policy, r.Compared)
+		fmt.Fprintf(&b, "the run survives: the same policy to the last bit, %s (%d files compared)\n", r.Policy, r.Compared)
 	case r.Unrepeatable != "":
-		fmt.Fprintf(&b, "it ended, to another policy, which does not come of the disturbance alone: %s\n", r.Unrepeatable)
+		fmt.Fprintf(&b, "the disturbed run gave another policy, but not only because of the disturbances: %s\n", r.Unrepeatable)
 	default:
-		fmt.Fprintf(&b, "it ended, to another policy: %s, undisturbed %s; the first difference is %s\n", r.After, r.Policy, r.First)
+		fmt.Fprintf(&b, "the disturbed run gave another policy: %s, undisturbed %s; the first difference is %s\n", r.After, r.Policy, r.First)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

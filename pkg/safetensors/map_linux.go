@@ -41,7 +41,7 @@ func (m mapped) with(from int64, n int, _ *[]byte, use func(raw []byte)) (err er
 		if !ok {
 			panic(caught)
 		}
-		err = exitcode.Dataf("its bytes cannot be read any more: the file was cut short, or its disk failed (fault at %#x)", fault.Addr())
+		err = exitcode.Dataf("its bytes can no longer be read: the file was cut short, or its disk failed (fault at %#x)", fault.Addr())
 	}()
 	use(m.bytes[from : from+int64(n) : from+int64(n)])
 	return nil

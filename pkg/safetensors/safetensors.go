@@ -107,7 +107,7 @@ func newFile(bytes content, size int64, name string) (*File, error) {
 		return nil, fmt.Errorf("reading %q: %w", name, err)
 	}
 	if headerBytes > MaxHeaderBytes || int64(headerBytes) > size-prefixBytes {
-		return nil, exitcode.Dataf("reading %q: the header claims %d bytes; the file has %d and at most %d are read",
+		return nil, exitcode.Dataf("reading %q: the header claims %d bytes; the file has %d, and the limit is %d",
 			name, headerBytes, size, MaxHeaderBytes)
 	}
 	header := make([]byte, headerBytes)
@@ -182,7 +182,7 @@ func (e headerEntry) info(name string) (Info, error) {
 	}
 	width, known := elementBytes[*e.DType]
 	if !known {
-		return Info{}, fmt.Errorf("dtype %q is not known", *e.DType)
+		return Info{}, fmt.Errorf("unknown dtype %q", *e.DType)
 	}
 	info := Info{Name: name, DType: *e.DType, Shape: make([]int, len(e.Shape)), begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := width
@@ -216,7 +216,7 @@ func (f *File) checkRanges(dataBytes int64) error {
 		at = info.end
 	}
 	if at != dataBytes {
-		return fmt.Errorf("the tensors cover %d bytes and the data part has %d: the file is cut short or has bytes nobody owns", at, dataBytes)
+		return fmt.Errorf("the tensors cover %d bytes but the data part has %d: the file is cut short or has bytes of no tensor", at, dataBytes)
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (c readerContent) with(from int64, n int, scratch *[]byte, use func(raw []b
 	raw := (*scratch)[:n]
 	if got, err := c.ReadAt(raw, from); got < n {
 		if errors.Is(err, io.EOF) {
-			return exitcode.Dataf("the file ends %d bytes before it did when it was opened", n-got)
+			return exitcode.Dataf("the file is %d bytes shorter than when it was opened", n-got)
 		}
 		return err
 	}

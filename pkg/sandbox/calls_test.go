@@ -97,7 +97,7 @@ func TestHostile32(t *testing.T) {
 }
 
 // TestHostileCalls makes each forbidden call in each way that a program of this
-// architecture can: none is carried out, whatever its arguments are.
+// architecture can: none is executed, whatever its arguments are.
 func TestHostileCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w way) {

@@ -1,4 +1,4 @@
-// Package sandbox runs programs that nobody has read in a cage that an ordinary
+// Package sandbox runs programs that nobody has read in a sandbox that an ordinary
 // user can build: no network, no file but those that are granted, no process but
 // their own, bounded time, memory, disk, output and files, and nothing left
 // afterwards.
@@ -6,7 +6,7 @@
 // Processes of this binary ([Enter]) do it. A supervisor, one for all programs of a
 // process, adopts whatever they leave behind, keeps the limits that kernels do not,
 // and ends all: a program stays in one process group, which is killed at once. It
-// may make no session of its own, as daemons do. The cage makes namespaces (user,
+// may make no session of its own, as daemons do. The sandbox makes namespaces (user,
 // mount, PID, IPC, network, UTS) where the kernel lets this user, sets resource
 // limits, gives up capabilities and the right to gain them, restricts itself by
 // Landlock and by seccomp filters, and becomes the program. What a kernel does not
@@ -17,7 +17,7 @@
 // user takes the same namespaces.
 //
 // A [Warm] interpreter has imported modules once, and forks a process for each
-// program, which is caged by the same plan before any of the program's code runs.
+// program, which is sandboxed by the same plan before any of the program's code runs.
 //
 // With namespaces there is a file system of the system's own files, read-only, and
 // of those that are granted, and /tmp is the folder that TMPDIR names if the

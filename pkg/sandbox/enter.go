@@ -18,9 +18,9 @@ import (
 // How a binary is started to supervise programs, and to become one.
 const supervisorName, cageName = "lathe-sandbox-supervisor", "lathe-sandbox-cage"
 
-// The descriptors of a supervisor and of a cage: what is to be done is read from the
+// The descriptors of a supervisor and of a sandbox: what is to be done is read from the
 // first, and why it cannot be is written to the second. A supervisor receives
-// programs from the third, and a cage tells there how its program ended.
+// programs from the third, and a sandbox tells there how its program ended.
 const ordersFD, faultsFD, reportFD = 3, 4, 5
 
 // entered is whether this binary can be started as what it is not.
@@ -44,7 +44,7 @@ func Enter() {
 	os.Exit(0)
 }
 
-// enter builds the cage and becomes the program. With namespaces of its own it is
+// enter builds the sandbox and becomes the program. With namespaces of its own it is
 // their first process, and the program another. It returns when it has failed.
 func enter() error {
 	// All that follows holds for this thread, and for what it becomes or starts.
@@ -69,7 +69,7 @@ func enter() error {
 		}
 	}
 	if err := unix.Chdir(p.Dir); err != nil {
-		return fmt.Errorf("going to %q: %w", p.Dir, err)
+		return fmt.Errorf("change to folder %q: %w", p.Dir, err)
 	}
 	for _, limit := range p.Rlimits {
 		if err := limit.set(); err != nil {
@@ -83,7 +83,7 @@ func enter() error {
 		return fmt.Errorf("starting %q: %w", p.Args[0], unix.Exec(p.Args[0], p.Args, p.environ()))
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("keeping this process to itself: %w", err)
+		return fmt.Errorf("isolate this process: %w", err)
 	}
 	if err := giveUp(); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (p *plan) first(started chan<- error) {
 // environ is the program's environment, with the mark by which a child finds it.
 func (p *plan) environ() []string { return append(slices.Clone(p.Env), os.Environ()...) }
 
-// unhandle gives a signal back its default, which the kernel does not carry out on
+// unhandle gives a signal back its default, which the kernel does not apply to
 // the first process of a namespace. A handler, such as those of Go's, would be
 // called, and end it.
 func unhandle(signal int) {
@@ -151,7 +151,7 @@ func unhandle(signal int) {
 // restrict restricts the calling thread, and all that it starts.
 func (p *plan) restrict() error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.Nice); err != nil {
-		return fmt.Errorf("being as nice as before: %w", err)
+		return fmt.Errorf("restore the priority: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up privileges: %w", err)

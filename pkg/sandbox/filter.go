@@ -134,7 +134,7 @@ var filters = sync.OnceValues(func() ([][]byte, error) {
 	return all, nil
 })
 
-// assembleAll makes the filters: the kernel carries out what the strictest says.
+// assembleAll makes the filters: the kernel applies the strictest.
 func assembleAll() ([][]bpf.Instruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {

@@ -45,7 +45,7 @@ func (p *Program) gpus() (devices, environ []string, err error) {
 	for _, name := range p.GPUs {
 		minor, ok := byName[name]
 		if !ok || minor == "" {
-			return nil, nil, exitcode.Unavailablef("granting a GPU: this host has %d, and none is %q", len(infos), name)
+			return nil, nil, exitcode.Unavailablef("grant a GPU: none of the %d GPUs of this host is %q", len(infos), name)
 		}
 		devices = append(devices, root+"/dev/nvidia"+minor)
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // plan is all that is done to start a program, as it is worked out by whoever
-// starts it. The cage and a warm interpreter carry it out alike.
+// starts it. The sandbox and a warm interpreter both apply it.
 type plan struct {
-	Args  []string `json:"args"` // nobody's: the cage is built and left, to see whether it can be
+	Args  []string `json:"args"` // nobody's: the sandbox is built and left, to see whether it can be
 	Env   []string `json:"env"`
 	Dir   string   `json:"dir"`
 	Write []string `json:"write"`

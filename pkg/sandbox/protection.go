@@ -48,8 +48,8 @@ var protections = []required{
 	{Network, "no socket of any family (seccomp, or a network namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("net") }},
 	{Signals, "no signal to processes outside (Landlock 6, or a PID namespace)", func(p Protection) bool { return p.Landlock >= 6 || p.namespace("pid") }},
 	{Processes, "no process outside can be seen (a PID namespace)", func(p Protection) bool { return p.namespace("pid") }},
-	{Paths, "what is not granted is not there, neither its name nor its size (a mount namespace)", func(p Protection) bool { return p.namespace("mount") }},
-	{IPC, "no queue, semaphore or memory that others share (seccomp, or an IPC namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("ipc") }},
+	{Paths, "files that are not granted are invisible, including their names and sizes (a mount namespace)", func(p Protection) bool { return p.namespace("mount") }},
+	{IPC, "no queue, semaphore or memory shared with other processes (seccomp, or an IPC namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("ipc") }},
 }
 
 // Names lists what may be required.
@@ -87,7 +87,7 @@ var namespaces = []struct {
 	{"uts", unix.CLONE_NEWUTS, []string{"user"}},
 }
 
-// Probe looks at this host, by really building cages of plans such as those of
+// Probe looks at this host, by really building sandboxes of plans such as those of
 // programs.
 var Probe = sync.OnceValue(func() Protection {
 	p := Protection{Seccomp: seccomp.Supported(), Reasons: map[string]string{}}
@@ -137,10 +137,10 @@ var Probe = sync.OnceValue(func() Protection {
 	return p
 })
 
-// tried is what the cage of a probe is limited to: all that programs can be.
+// tried is what the sandbox of a probe is limited to: all that programs can be.
 var tried = Limits{Wall: time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 64, FileBytes: 1 << 20, Disk: 1 << 20, Files: 100}
 
-// try builds a cage, in which nothing runs, as it is built for programs of this
+// try builds a sandbox, in which nothing runs, as it is built for programs of this
 // process: with its user, as nice as it is and with limits.
 func try(protection Protection) error {
 	if !entered.Load() {
@@ -156,10 +156,10 @@ func try(protection Protection) error {
 		return err
 	}
 	defer l.close()
-	cmd := p.cage()
+	cmd := p.sandboxCommand()
 	cmd.Env, cmd.ExtraFiles = []string{}, l.theirs()
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the cage: %w", err)
+		return fmt.Errorf("start the sandbox: %w", err)
 	}
 	go l.order()
 	fault := l.fault()
@@ -198,11 +198,11 @@ func (p Protection) Missing(names []string) []string {
 func (p Protection) Require(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return exitcode.Usagef("a sandbox cannot be required to have %q; it has %s", name, strings.Join(Names(), ", "))
+			return exitcode.Usagef("unknown protection %q; the protections are %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	if missing := p.Missing(names); len(missing) > 0 {
-		return exitcode.Unavailablef("the sandbox must have %s, which this host does not give: it has %s", strings.Join(missing, ", "), p)
+		return exitcode.Unavailablef("the sandbox must have %s, which this host does not provide: it has %s", strings.Join(missing, ", "), p)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type Limits struct {
 	Wall      time.Duration `json:"wall"`
 	CPU       time.Duration `json:"cpu"`       // of one process
 	Memory    int64         `json:"memory"`    // bytes that are resident, of all processes together
-	Processes int           `json:"processes"` // at once, threads included; those of the cage, up to 8, count until it has become the program
+	Processes int           `json:"processes"` // at once, threads included; those of the sandbox, up to 8, count until it has become the program
 	FileBytes int64         `json:"file_bytes"`
 	Disk      int64         `json:"disk"`   // bytes that all files in the writable folders take together, those that were there included
 	Files     int           `json:"files"`  // files and folders in the writable folders
@@ -67,11 +67,11 @@ const (
 	// OverProcesses is by the supervisor; of a fork that the kernel refused before,
 	// a program may make what it wants.
 	OverProcesses End = "processes"
-	NotStarted    End = "not_started" // the cage could not be built
+	NotStarted    End = "not_started" // the sandbox could not be built
 )
 
 // Report is how a program ended and what it took, with all that it started; the
-// building of the cage is in it, and no queueing.
+// building of the sandbox is in it, and no queueing.
 type Report struct {
 	End        End            `json:"end"`
 	ExitCode   int            `json:"exit_code"` // of a program that exited
@@ -97,7 +97,7 @@ type Result struct {
 // beyond which they are ended from outside, as far as they can be found there.
 const patience = 5 * time.Second
 
-// Run runs a program in a cage and returns when it and all that it has started
+// Run runs a program in a sandbox and returns when it and all that it has started
 // are gone. An error is ours or the host's, never the program's. Several may run at
 // once.
 func Run(ctx context.Context, p Program) (Result, error) {
@@ -122,13 +122,13 @@ func prepare(p *Program) (Result, *plan, error) {
 		return r, nil, err
 	}
 	if len(p.Args) == 0 {
-		return r, nil, exitcode.Usagef("the sandbox is given no program")
+		return r, nil, exitcode.Usagef("the sandbox has no program")
 	}
 	p.Dir = cmp.Or(p.Dir, "/")
 	for _, paths := range [][]string{{p.Dir}, p.Args[:1], p.Read, p.Write} {
 		for _, path := range paths {
 			if !filepath.IsAbs(path) {
-				return r, nil, exitcode.Usagef("the sandbox is granted %q, which is no absolute path", path)
+				return r, nil, exitcode.Usagef("the sandbox is granted %q, want an absolute path", path)
 			}
 		}
 	}

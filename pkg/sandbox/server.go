@@ -172,7 +172,7 @@ func (l *lines) order() {
 	l.ends[0][1].Close()
 }
 
-// fault waits until the cage is built, or why it cannot be is said.
+// fault waits until the sandbox is built, or why it cannot be is said.
 func (l *lines) fault() []byte {
 	for _, end := range l.theirs() {
 		end.Close()

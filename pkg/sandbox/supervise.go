@@ -35,12 +35,12 @@ func supervise() error {
 	told := os.NewFile(ordersFD, "orders")
 	text, err := io.ReadAll(told)
 	if err != nil {
-		return fmt.Errorf("reading what to do: %w", err)
+		return fmt.Errorf("read orders: %w", err)
 	}
 	told.Close()
 	var orders serverOrders
 	if err := json.Unmarshal(text, &orders); err != nil {
-		return fmt.Errorf("reading what to do: %w", err)
+		return fmt.Errorf("read orders: %w", err)
 	}
 	start := startCage
 	if len(orders.Args) > 0 {
@@ -72,11 +72,11 @@ type starter func(p *plan, files []*os.File) (session, first int, err error)
 
 // startCage starts a program in a process of its own.
 func startCage(p *plan, files []*os.File) (session, first int, err error) {
-	cmd := p.cage()
+	cmd := p.sandboxCommand()
 	cmd.ExtraFiles = []*os.File{files[0], files[2], files[1]}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[3], files[4], files[5]
 	if err := cmd.Start(); err != nil {
-		return 0, 0, fmt.Errorf("starting the cage: %w", err)
+		return 0, 0, fmt.Errorf("start the sandbox: %w", err)
 	}
 	pid := cmd.Process.Pid
 	return pid, pid, cmd.Process.Release() // its end is collected with those of what it leaves
@@ -170,7 +170,7 @@ func receiveFiles(from *os.File) ([]*os.File, error) {
 
 // superviseProgram starts a program and reports what came of it.
 func superviseProgram(start starter, files []*os.File) {
-	// A cage dies with this thread.
+	// A sandbox dies with this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// Among processes without number this thread must still get to run. Who is not
@@ -245,15 +245,15 @@ func followProgram(start starter, files []*os.File) (*Report, error) {
 // returns the signals by which it is told to stop.
 func adopt() (<-chan os.Signal, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("adopting what a program leaves behind: %w", err)
+		return nil, fmt.Errorf("adopt the processes that a program leaves behind: %w", err)
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	return stop, nil
 }
 
-// cage is the command that starts a program's cage.
-func (p *plan) cage() *exec.Cmd {
+// sandboxCommand is the command that starts a program's sandbox.
+func (p *plan) sandboxCommand() *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.Env = []string{cageName}, os.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: p.Clone}

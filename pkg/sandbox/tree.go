@@ -37,7 +37,7 @@ func (t *tree) follow(p *plan, stop <-chan os.Signal) Report {
 		forced = OverDisk
 	}
 	t.report.Wall = time.Since(t.started)
-	t.judge(forced)
+	t.conclude(forced)
 	t.report.CPU = max(t.report.CPU, t.cpu)
 	t.report.MemoryBy = t.group.memoryBy()
 	return t.report
@@ -120,9 +120,9 @@ func (t *tree) end() {
 	}
 }
 
-// judge says how the program ended. With a namespace of processes its first one
+// conclude says how the program ended. With a namespace of processes its first one
 // was told, and says so.
-func (t *tree) judge(forced End) {
+func (t *tree) conclude(forced End) {
 	var told uint32
 	if binary.Read(t.status, binary.NativeEndian, &told) == nil { // nothing is written where the program is the first itself
 		t.how = unix.WaitStatus(told)

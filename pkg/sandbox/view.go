@@ -16,7 +16,7 @@ import (
 const newRoot = "/proc"
 
 // step is one of those by which a mount namespace gets the files that a program
-// sees, and no others. The same steps are taken by the cage and by a warm
+// sees, and no others. The same steps are taken by the sandbox and by a warm
 // interpreter.
 type step struct {
 	Do     string `json:"do"` // mount, folder, file, link, write, attributes, root

@@ -14,7 +14,7 @@ import (
 )
 
 // Warm is a Python interpreter that has imported modules, and runs programs in
-// processes that are forked from it: each in a cage of its own, which is built
+// processes that are forked from it: each in a sandbox of its own, which is built
 // after the fork by the same plan as that of [Run], before anything of the program's
 // runs. No program reaches the interpreter, nor another program.
 //
@@ -105,10 +105,10 @@ func (w *Warm) Run(ctx context.Context, p Program) (Result, error) {
 		return r, err
 	}
 	if len(p.Args) < 2 || p.Args[0] != w.interpreter || p.Args[1] == "-c" && len(p.Args) < 3 || p.Args[1] != "-c" && strings.HasPrefix(p.Args[1], "-") {
-		return r, exitcode.Usagef("a warm interpreter, %q, is given %q: it takes a file, or -c and a text", w.interpreter, p.Args)
+		return r, exitcode.Usagef("warm interpreter %q: got arguments %q, want a file, or -c and a text", w.interpreter, p.Args)
 	}
 	if seed, own := variable(p.Env, "PYTHONHASHSEED"), variable(w.Env, "PYTHONHASHSEED"); cmp.Or(seed, own) != own {
-		return r, exitcode.Usagef("a program wants PYTHONHASHSEED=%s of a warm interpreter that has %s", seed, own)
+		return r, exitcode.Usagef("warm interpreter: got a program for PYTHONHASHSEED=%s, want %s", seed, own)
 	}
 	return r, w.server.run(ctx, &p, pl, &r)
 }

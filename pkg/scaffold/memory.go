@@ -52,14 +52,14 @@ func init() {
 // are pushed first, sample by sample, then those of attempt 1, and so on.
 //
 // A solution counts by its test score while a policy is trained and by its
-// validation score in an evaluation, whose verdicts show no other (MLE-RL, section
+// validation score in an evaluation, whose scores show no other (MLE-RL, section
 // 5.1). One that says no validation score is not held then.
 type Memory struct {
 	Steps int // attempts after the first
 	memory.Settings
 }
 
-// Next needs the verdicts on the last attempt.
+// Next needs the scores of the last attempt.
 func (m Memory) Next(t Trace, _ env.Traits) Next {
 	switch {
 	case len(t.Attempts) > m.Steps:
@@ -101,7 +101,7 @@ func (m Memory) pool(known []Known) memory.Pool {
 	return pool
 }
 
-// solutionOf is what a judged message is to the pool.
+// solutionOf is what a scored message is to the pool.
 func solutionOf(k Known) (memory.Solution, bool) {
 	s := memory.Solution{Ref: k.place(), Turn: int32(k.Turn)}
 	var scored bool

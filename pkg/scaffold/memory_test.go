@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// known is a judged message: a program of one shape, its validation score and,
+// known is a scored message: a program of one shape, its validation score and,
 // where test is given, its test score.
 func known(t *testing.T, sample, attempt, turn int, shape uint64, validation float64, test ...float64) Known {
 	t.Helper()

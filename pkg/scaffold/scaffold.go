@@ -24,7 +24,7 @@ type Attempt struct {
 	Seconds float64 // that the attempt's programs have run
 }
 
-// Failed says that there is a verdict, and that it is not a success.
+// Failed says that there is a score, and that it is not a success.
 func (a Attempt) Failed() bool { return a.Verdict != nil && a.Verdict.Outcome != shard.OutcomeOK }
 
 // Trace is what a scaffold sees: the attempts so far, one or more, and where its
@@ -32,13 +32,13 @@ func (a Attempt) Failed() bool { return a.Verdict != nil && a.Verdict.Outcome !=
 type Trace struct {
 	Attempts []Attempt
 	Stream   rng.Stream
-	// Known is every message of the policy that has been judged, in all samples of
+	// Known is every message of the policy that has been scored, in all samples of
 	// the instance, by attempt, sample and turn. It is that of the wave before, so
 	// it does not depend on who was quicker.
 	Known []Known
 }
 
-// Known is a message with its verdict.
+// Known is a message with its score.
 type Known struct {
 	Sample, Attempt, Turn int
 	Verdict               env.TurnVerdict
@@ -56,7 +56,7 @@ func (t Trace) draw(i int) float64 { return t.Stream.Float64(uint64(16*len(t.Att
 // Next is what a scaffold wants after the attempts so far.
 type Next struct {
 	Done bool // the trace has ended
-	// Wait says that the verdict on the last attempt is needed first. A trace
+	// Wait says that the score of the last attempt is needed first. A trace
 	// that waits goes on in the next wave.
 	Wait bool
 
@@ -72,7 +72,7 @@ type Next struct {
 // instance's own prompt.
 type Scaffold interface {
 	// Next says what comes after one attempt or more. Traits are the
-	// environment's. An attempt of which it has known the verdict once it knows
+	// environment's. An attempt of which it has known the score once it knows
 	// again, so what it has chosen before it would choose again.
 	Next(trace Trace, traits env.Traits) Next
 }
@@ -108,8 +108,8 @@ func init() {
 }
 
 // Waves bounds the waves that a trace of at most so many attempts takes: one,
-// one more for each turn that waits for its verdict, and one more for each
-// attempt that does. A scaffold that has needed one verdict needs all that
+// one more for each turn that waits for its score, and one more for each
+// attempt that does. A scaffold that has needed one score needs all that
 // follow.
 func Waves(s Scaffold, attempts int, traits env.Traits) int {
 	trace := Trace{Attempts: []Attempt{{Kind: shard.KindInitial, Spoke: true}}}

@@ -15,7 +15,7 @@ func TestSingle(t *testing.T) {
 }
 
 // An attempt of 5 turns that wait takes 5 waves. A chain of 4 of them goes on
-// to the next in the wave in which one ends; who chooses by verdicts cannot.
+// to the next in the wave in which one ends; who chooses by scores cannot.
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	slow, quick := env.Traits{Waves: 5}, env.Traits{Waves: 1}

@@ -93,8 +93,8 @@ func (t Trace) from(parent int) Next {
 	return Next{Kind: shard.KindImprove, Parent: parent}
 }
 
-// known says whether there is a verdict on every attempt in which there is
-// something to judge.
+// known says whether there is a score of every attempt in which there is
+// something to score.
 func (t Trace) known() bool { return t.last().Verdict != nil || !t.last().Spoke }
 
 // Greedy improves K times on the best attempt so far by its validation score. An
@@ -103,7 +103,7 @@ type Greedy struct {
 	Steps int // K, 0 or more
 }
 
-// Next needs the verdict on the last attempt.
+// Next needs the score of the last attempt.
 func (g Greedy) Next(t Trace, _ env.Traits) Next {
 	switch {
 	case len(t.Attempts) > g.Steps:
@@ -125,7 +125,7 @@ type Drafts struct {
 	DraftsSettings
 }
 
-// Next needs verdicts once the drafts are made.
+// Next needs scores once the drafts are made.
 func (d Drafts) Next(t Trace, _ env.Traits) Next {
 	switch {
 	case len(t.Attempts) > d.Steps:
@@ -151,7 +151,7 @@ type AIDE struct {
 	AIDESettings
 }
 
-// Next needs the verdict on the last attempt.
+// Next needs the score of the last attempt.
 func (a AIDE) Next(t Trace, _ env.Traits) Next {
 	switch {
 	case len(t.Attempts) > a.Steps:

@@ -109,7 +109,7 @@ func TestBudget(t *testing.T) {
 }
 
 // TestNoTestScore: what a scaffold chooses does not depend on anything that a
-// blind verdict lacks.
+// blind score lacks.
 func TestNoTestScore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -18,7 +18,7 @@ import (
 type Attempt struct {
 	// Guard refuses a name that has other contents, sealed or not, with a usage
 	// error. It is for outputs that people name: a task of a run keeps what a
-	// twin has sealed, and mends the rest.
+	// twin has sealed, and replaces the rest.
 	Guard bool
 
 	JobID  string // Slurm's job id, or local-HOST outside Slurm

@@ -98,7 +98,7 @@ func OpenAt(ctx context.Context, path string, o Options) (*ReaderAt, Manifest, e
 			return err
 		}
 		if r.m.Blocks == nil {
-			return damaged(path, "its manifest has no digests of blocks: a part of it cannot be trusted without the rest")
+			return damaged(path, "its manifest has no block digests: a part of the file cannot be verified alone")
 		}
 		if err := compareSizes(path, r.m); err != nil {
 			return err

@@ -121,7 +121,7 @@ func TestReadAtDamage(t *testing.T) {
 	if _, err := WriteBytes(whole, []byte("x"), Attempt{}, Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := OpenAt(t.Context(), whole, Options{}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no digests of blocks") {
+	if _, _, err := OpenAt(t.Context(), whole, Options{}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no block digests") {
 		t.Errorf("without blocks: %v", err)
 	}
 	if _, _, err := OpenAt(t.Context(), whole+"x", Options{}); !errors.Is(err, ErrNotSealed) {

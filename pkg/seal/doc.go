@@ -27,7 +27,7 @@
 // manifest that matches, drops its own copy and returns the winner's manifest.
 // A pair that agrees is never replaced. A pair that does not agree is given a
 // moment, because its writer may be between steps, and is then replaced; of
-// two writers that mend at once, the one whose manifest is in place restores
+// two writers that repair at once, the one whose manifest is in place restores
 // its data and the other yields.
 //
 // A name that a person chose may be that of something else. A writer with

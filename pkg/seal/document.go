@@ -53,7 +53,7 @@ func ReadJSON(ctx context.Context, path string, o Options, v any) (Manifest, err
 		return Manifest{}, err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return Manifest{}, damaged(path, fmt.Sprintf("its bytes are as sealed, but they are not the JSON that is expected here: %v", err))
+		return Manifest{}, damaged(path, fmt.Sprintf("its bytes match the seal, but are not the expected JSON: %v", err))
 	}
 	return m, nil
 }

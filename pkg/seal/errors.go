@@ -8,7 +8,7 @@ import (
 )
 
 // What a reader of a sealed file may have to branch on. Both come wrapped in
-// an error of kind exitcode.Data that names the file and the mend.
+// an error of kind exitcode.Data that names the file and how to fix it.
 var (
 	// ErrNotSealed: there is no manifest, so the file is not done.
 	ErrNotSealed = errors.New("not sealed")

@@ -92,7 +92,7 @@ func (w *FolderWriter) Place() error {
 	}
 	won, err := t.put()
 	if err == nil && !won {
-		return exitcode.Usagef("%q is there already", w.path)
+		return exitcode.Usagef("%q already exists", w.path)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %q: %w", w.path, err)

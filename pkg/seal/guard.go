@@ -27,7 +27,7 @@ func CheckOutput(path string, kind Kind) (there bool, err error) {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
 		return false, exitcode.Usagef("%q cannot be written: %w", path, err)
 	case err == nil && m.Kind != kind:
-		return false, exitcode.WithHint(exitcode.Usagef("%q is there already, and it is a sealed %s", path, m.Kind), "name another path")
+		return false, exitcode.WithHint(exitcode.Usagef("%q already exists and is a sealed %s", path, m.Kind), "name another path")
 	case err != nil && !absent:
 		return false, err
 	}
@@ -74,10 +74,10 @@ func promised(path string) (manifests []Manifest) {
 }
 
 func foreignOutput(path string) error {
-	return exitcode.WithHint(exitcode.Usagef("%q is there already, and it is nothing that was sealed", path), "name another path")
+	return exitcode.WithHint(exitcode.Usagef("%q already exists and was not sealed", path), "name another path")
 }
 
 func otherContents(path string) error {
-	return exitcode.WithHint(exitcode.Usagef("%q is there already, with other contents", path),
+	return exitcode.WithHint(exitcode.Usagef("%q already exists with different contents", path),
 		"name another path, or remove %s and %s", path, ManifestPath(path))
 }

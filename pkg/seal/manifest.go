@@ -213,7 +213,7 @@ func parseManifest(data []byte) (Manifest, error) {
 		return m, errors.New("the manifest does not match its own manifest_sha256: it was cut short, damaged or edited")
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
-		return Manifest{}, fmt.Errorf("the manifest is not what this version writes: %w", err)
+		return Manifest{}, fmt.Errorf("the manifest is not one that this version writes: %w", err)
 	}
 	if err := m.check(); err != nil {
 		return Manifest{}, err

@@ -102,8 +102,8 @@ func TestManifestOfAnotherVersion(t *testing.T) {
 		`sha256 is not 64 hexadecimal digits`:                              {shaOf("files"), strings.ToUpper(shaOf("files"))},
 		`entry for file "sub/../../model.safetensors" is out of range`:     {"sub/model", "sub/../../model"},
 		`files are not sorted at "aaa"`:                                    {"sub/model.safetensors", "aaa"},
-		`is not what this version writes: json: cannot unmarshal string`:   {`"rows": 0`, `"rows": "none"`},
-		`is not what this version writes: invalid character 'x' after top`: {"{", "{}x{"},
+		`is not one that this version writes: json: cannot unmarshal string`:   {`"rows": 0`, `"rows": "none"`},
+		`is not one that this version writes: invalid character 'x' after top`: {"{", "{}x{"},
 	} {
 		changed := strings.ReplaceAll(body, change[0], change[1])
 		if changed == body {

@@ -100,7 +100,7 @@ func (p *PackWriter) Add(ctx context.Context, path string) (data []byte, m Manif
 		return nil, m, 0, err
 	}
 	if again.SHA256 != m.SHA256 {
-		return nil, m, 0, exitcode.IOf("packing %q: it changed meanwhile", path)
+		return nil, m, 0, exitcode.IOf("packing %q: it changed during packing", path)
 	}
 	offset = p.w.bytes
 	p.members = append(p.members, Member{Name: filepath.Base(path), Offset: offset, Bytes: int64(len(data)), ManifestBytes: int64(len(raw))})

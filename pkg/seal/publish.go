@@ -256,7 +256,7 @@ func (t *tempFile) putAfter(raw []byte) error {
 	case bytes.Equal(now, raw):
 		return t.replace()
 	}
-	return nil // somebody else mended it; look again
+	return nil // another writer fixed it; look again
 }
 
 func (t *tempFile) remove() error {

@@ -204,7 +204,7 @@ func Remove(path string) error {
 	case err != nil:
 		return fmt.Errorf("removing %q: %w", path, err)
 	case info.IsDir() && !sealed:
-		return exitcode.Bugf("removing %q: a folder without a manifest may hold anything", path)
+		return exitcode.Bugf("removing %q: a folder without a manifest may hold unrelated files", path)
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("removing %q: %w", path, err)

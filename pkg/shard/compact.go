@@ -31,7 +31,7 @@ const parquetMagic = "PAR1"
 func Compact(ctx context.Context, paths []string, a seal.Attempt) (seal.Manifest, error) {
 	pack, ok := seal.PackOf(paths[0])
 	if !ok {
-		return seal.Manifest{}, exitcode.Bugf("%q is no shard", paths[0])
+		return seal.Manifest{}, exitcode.Bugf("%q is not a shard", paths[0])
 	}
 	m, sealed, err := seal.Check(ctx, pack, seal.Options{})
 	if err == nil && !sealed {
@@ -55,7 +55,7 @@ func writePack(ctx context.Context, pack string, paths []string, a seal.Attempt)
 	content := sha256.New()
 	for _, path := range paths {
 		if other, _ := seal.PackOf(path); other != pack {
-			return seal.Manifest{}, exitcode.Bugf("%q is no shard of %q", path, pack)
+			return seal.Manifest{}, exitcode.Bugf("%q is not a shard of %q", path, pack)
 		}
 		data, m, offset, err := w.Add(ctx, path)
 		if err != nil {

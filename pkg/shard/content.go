@@ -35,7 +35,7 @@ func ContentDigest[T Row](rows []T) (sum string, hasVolatile bool) {
 }
 
 // ReplayDigest is [ContentDigest] without measured columns either: what a stage
-// that is carried out again must come to. hasMeasured says whether there are
+// that is executed again must come to. hasMeasured says whether there are
 // any.
 func ReplayDigest[T Row](rows []T) (sum string, hasMeasured bool) {
 	sum, _ = digestRows(rows, func(c column) bool {

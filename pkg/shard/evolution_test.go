@@ -100,7 +100,7 @@ func TestSchemaEvolution(t *testing.T) {
 		{"a newer major version", other(t, "metrics/v2.0", good), []string{"it holds rows of metrics/v2.0 and this binary reads up to metrics/v1.0: use a newer lathe"}},
 		{"an older major version", other(t, "metrics/v0.3", good), []string{"use the lathe that wrote it"}},
 		{"other rows", other(t, "ledger/v1.0", good), []string{"it holds rows of ledger/v1.0, expected metrics/v1.0"}},
-		{"no schema", other(t, "", good), []string{"it does not say what its rows are; expected metrics/v1.0"}},
+		{"no schema", other(t, "", good), []string{"it does not name its schema; expected metrics/v1.0"}},
 		{"a bad schema", other(t, "metrics", good), []string{`schema "metrics" is not of the form NAME/vMAJOR.MINOR`}},
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.parquet")

@@ -87,7 +87,7 @@ func TestReadForeign(t *testing.T) {
 		c.spoil(&rows[777])
 		shardtest.Put(t, path, other(t, "", rows...))
 		_, err := ReadForeign[Score](t.Context(), path)
-		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 777, column "+c.column+": NULL") || !strings.Contains(err.Error(), path) {
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 777, column "+c.column+": got NULL") || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", c.column, err)
 		}
 	}

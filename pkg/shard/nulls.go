@@ -33,7 +33,7 @@ func (t *table[T]) checkNulls() (err error) {
 				return fmt.Errorf("column %s: %w", strings.Join(path, "."), err)
 			}
 			if row >= 0 {
-				return fmt.Errorf("row %d, column %s: NULL where a value is needed", base+row, strings.Join(path, "."))
+				return fmt.Errorf("row %d, column %s: got NULL, want a value", base+row, strings.Join(path, "."))
 			}
 			base += int(group.NumRows())
 		}

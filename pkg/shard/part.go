@@ -174,7 +174,7 @@ func (p columnPages) adjacent(a, b int) bool {
 func (t *table[T]) named(column string, names map[string]bool) (rows []int, err error) {
 	leaf, found := t.file.Schema().Lookup(column)
 	if !found {
-		return nil, fmt.Errorf("it has no column %q", column)
+		return nil, fmt.Errorf("it lacks column %q", column)
 	}
 	row := 0
 	for _, group := range t.file.RowGroups() {

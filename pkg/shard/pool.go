@@ -11,7 +11,7 @@ import "github.com/lathe-rl/lathe/pkg/seal"
 // is learned from, and which tokens these are.
 type PoolRow struct {
 	RunID            string    `parquet:"run_id,dict"`
-	Iteration        int32     `parquet:"iteration"`         // that decided the segment's fate
+	Iteration        int32     `parquet:"iteration"`         // that decided the segment's disposition
 	IterationSampled int32     `parquet:"iteration_sampled"` // whose plan has the instance
 	InstanceID       string    `parquet:"instance_id"`
 	Sample           int32     `parquet:"sample"`

@@ -23,7 +23,7 @@ const (
 	KindRefine  Kind = "refine"  // a later turn of one trajectory
 	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
 	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
-	KindDebug   Kind = "debug"   // mend an earlier program that failed (AceGRPO, section 4.1)
+	KindDebug   Kind = "debug"   // fix an earlier program that failed (AceGRPO, section 4.1)
 )
 
 // Origin says where an instance of a plan came from.
@@ -43,7 +43,7 @@ type Outcome string
 const (
 	OutcomeOK        Outcome = "ok"
 	OutcomeWrong     Outcome = "wrong"
-	OutcomeInvalid   Outcome = "invalid"   // nothing in the response can be judged
+	OutcomeInvalid   Outcome = "invalid"   // nothing in the response can be scored
 	OutcomeTimeout   Outcome = "timeout"   // the policy's program ran out of time
 	OutcomeInfra     Outcome = "infra"     // our failure; retried, then excluded and counted
 	OutcomePreempted Outcome = "preempted" // stopped by the scheduler
@@ -110,7 +110,7 @@ type Instance struct {
 //
 // TokenIDs, LossMask and LogProbs have one length: the whole context, prompt
 // included. LogProbs holds natural logarithms at the sampling temperature over
-// the kept set, 0 where LossMask is false.
+// the truncated support, 0 where LossMask is false.
 type Rollout struct {
 	InstanceID      string    `parquet:"instance_id"`
 	GroupID         string    `parquet:"group_id"`
@@ -134,14 +134,14 @@ type Rollout struct {
 	LogProbSource   string    `parquet:"logprob_source,dict"` // engine, server or none
 	Retokenized     bool      `parquet:"retokenized"`         // the server gave text: the token ids are what our tokenizer makes of it
 	Wave            int32     `parquet:"wave"`                // in which the trace came to what the row holds, from 0
-	Waits           string    `parquet:"waits,dict"`          // what the trace waits for a verdict to go on with: turn, step, or empty when it has ended
+	Waits           string    `parquet:"waits,dict"`          // how the trace continues once its score is known: turn, step, or empty when it has ended
 	Embedding       []float32 `parquet:"embedding,list"`      // in the last row of a trace that has ended, with score.embedding policy: the mean of the policy's last states over what it wrote in the last attempt
 }
 
-// Wait says what a trace waits for a verdict to go on with.
+// Wait says how a trace continues once its score is known.
 type Wait string
 
-// What a trace may wait to go on with.
+// How a trace continues after a score.
 const (
 	WaitNone Wait = ""     // it has ended
 	WaitTurn Wait = "turn" // the next turn of its last attempt
@@ -157,7 +157,7 @@ type TraceName struct {
 // Name is that of the row's trace.
 func (r Rollout) Name() TraceName { return TraceName{r.InstanceID, r.Sample} }
 
-// Name is that of the judged trace.
+// Name is that of the scored trace.
 func (s Score) Name() TraceName { return TraceName{s.InstanceID, s.Sample} }
 
 // Traces cuts the rows of a shard into traces: runs of rows with one instance
@@ -180,7 +180,7 @@ func Traces[R interface{ Name() TraceName }](rows []R) [][]R {
 const MetricWaiting = "waiting"
 
 // GoesOn reports whether a trace goes on in the next wave: it waits, and could
-// be judged.
+// be scored.
 func GoesOn(trace []Rollout, score Score) bool {
 	return Wait(trace[len(trace)-1].Waits) != WaitNone && Outcome(score.Outcome).Policys()
 }
@@ -212,7 +212,7 @@ type RewardPart struct {
 	Value float64 `parquet:"value"`
 }
 
-// TurnScore is the verdict on one message of the policy.
+// TurnScore is the score of one message of the policy.
 type TurnScore struct {
 	Step            int32        `parquet:"step"` // attempt of the trace
 	Part            int32        `parquet:"part"` // context of the trace
@@ -230,7 +230,7 @@ type TurnScore struct {
 	Fingerprint     string       `parquet:"fingerprint"`                  // of the policy's program, by which programs are compared; empty unless the recipe asks
 }
 
-// Score is a row of score/NNNNN.parquet: the verdict on one trace, in the
+// Score is a row of score/NNNNN.parquet: the score of one trace, in the
 // order of the rollout shard's traces. The columns beside Turns are those of
 // the last turn.
 type Score struct {
@@ -245,7 +245,7 @@ type Score struct {
 	Milestones      []string     `parquet:"milestones,list"`
 	ExecuteSeconds  float64      `parquet:"execute_seconds" lathe:"measured"` // of all turns
 	Feedback        string       `parquet:"feedback"`                         // tail of what the program printed, or why the answer is wrong
-	Extracted       string       `parquet:"extracted"`                        // the answer that was judged
+	Extracted       string       `parquet:"extracted"`                        // the answer that was scored
 	ValidationScore float64      `parquet:"validation_score"`
 	Embedding       []float32    `parquet:"embedding,list"` // empty unless the recipe asks
 	Turns           []TurnScore  `parquet:"turns,list"`     // one for each message of the policy
@@ -254,10 +254,10 @@ type Score struct {
 	Protection      string       `parquet:"protection,dict" lathe:"volatile"` // in force around the policy's last program; empty where none ran
 }
 
-// Fate says what became of one sampled response.
+// Fate is the disposition of one sampled response.
 type Fate string
 
-// The fates of a sampled response.
+// The dispositions of a sampled response.
 const (
 	FateTrained Fate = "trained"
 	FateDropped Fate = "dropped" // left out of the batch
@@ -266,14 +266,14 @@ const (
 
 // LedgerRow is a row of ledger.parquet: what the buffer stage did with one
 // segment of a sampled trace. Over a whole run each planned trace appears with
-// its segments, or as one where it was lost, each with exactly one fate.
+// its segments, or as one where it was lost, each with exactly one disposition.
 type LedgerRow struct {
 	InstanceID       string `parquet:"instance_id"`
 	GroupID          string `parquet:"group_id"`
 	Sample           int32  `parquet:"sample"`
 	Segment          int32  `parquet:"segment"`           // of the trace, from 0
 	IterationSampled int32  `parquet:"iteration_sampled"` // the iteration whose plan it belongs to
-	Iteration        int32  `parquet:"iteration"`         // the iteration that decided its fate
+	Iteration        int32  `parquet:"iteration"`         // the iteration that decided its disposition
 	Fate             string `parquet:"fate,dict"`
 	Reason           string `parquet:"reason,dict"` // why it has no gradient: constant_group, infra, overlong, empty, left_out …
 }
@@ -360,12 +360,12 @@ type EvaluationRow struct {
 	RewardParts    []RewardPart `parquet:"reward_parts,list"`
 	ExecuteSeconds float64      `parquet:"execute_seconds" lathe:"measured"` // of the attempt's programs
 
-	// EarlierTurns are the verdicts on the attempt's messages before its last,
-	// whose verdict the other columns are.
+	// EarlierTurns are the scores of the attempt's messages before its last,
+	// whose score the other columns are.
 	EarlierTurns []EvaluationTurn `parquet:"earlier_turns,list"`
 }
 
-// EvaluationTurn is the verdict on one message of an attempt.
+// EvaluationTurn is the score of one message of an attempt.
 type EvaluationTurn struct {
 	Outcome        string       `parquet:"outcome,dict"`
 	Score          float64      `parquet:"score"`     // normalised, in [0, 1]

@@ -22,10 +22,10 @@ func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Majo
 // Schema names the table of sampled responses.
 func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2, Minor: 1} }
 
-// Schema names the table of verdicts.
+// Schema names the table of scores.
 func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 2} }
 
-// Schema names the table of fates.
+// Schema names the table of dispositions.
 func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2} }
 
 // Schema names the table of metrics.

@@ -269,7 +269,7 @@ func tableOf[T Row](file *parquet.File, isForeign bool) (_ *table[T], err error)
 			return nil, err
 		}
 	case !isForeign:
-		return nil, fmt.Errorf("it does not say what its rows are; expected %s", zero.Schema())
+		return nil, fmt.Errorf("it does not name its schema; expected %s", zero.Schema())
 	}
 	if problems := compareColumns(parquet.SchemaOf(zero), file.Schema(), isForeign, older); len(problems) > 0 {
 		return nil, fmt.Errorf("its columns are not those of %s:\n  %s", zero.Schema(), strings.Join(problems, "\n  "))

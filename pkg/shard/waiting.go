@@ -32,7 +32,7 @@ type Waiting struct {
 // Schema names the table of segments that wait.
 func (Waiting) Schema() seal.Schema { return seal.Schema{Name: "waiting", Major: 1} }
 
-// LedgerRow is what the ledger will say of the segment, but for its fate.
+// LedgerRow is what the ledger will say of the segment, but for its disposition.
 func (w Waiting) LedgerRow() LedgerRow {
 	return LedgerRow{
 		InstanceID: w.InstanceID, GroupID: w.GroupID, Sample: w.Sample, Segment: w.Segment, IterationSampled: w.IterationSampled,

@@ -28,7 +28,7 @@ func Describe() []config.Field {
 	return config.Describe(&site, "")
 }
 
-// Profile says how a run is carried out at one place: nothing in it changes a
+// Profile says how a run is executed at one place: nothing in it changes a
 // result. One file serves every recipe that is run there.
 type Profile struct {
 	Name        string `yaml:"name"`        // by default the file's name
@@ -70,9 +70,9 @@ type Profile struct {
 	KillOnInvalidDependency bool `yaml:"kill_on_invalid_dependency"` // --kill-on-invalid-dep=yes rather than no
 	SignalSeconds           int  `yaml:"signal_seconds"`             // seconds before the time limit at which a task is told to stop
 	Requeue                 bool `yaml:"requeue"`                    // let Slurm requeue preempted tasks
-	WatchdogSeconds         int  `yaml:"watchdog_seconds"`           // seconds after which a gate looks at the run although no task has ended: Slurm may leave one in the queue for ever; 0: none does
+	WatchdogSeconds         int  `yaml:"watchdog_seconds"`           // seconds after which a controller job looks at the run although no task has ended: Slurm may leave one in the queue for ever; 0: none does
 
-	Notify []string `yaml:"notify"` // program and arguments that are run when a run is done, has failed, or a gate cannot go on with it; LATHE_EVENT (done, failed or stuck), LATHE_EXIT, LATHE_RUN, LATHE_REPORT and LATHE_MESSAGE are in its environment
+	Notify []string `yaml:"notify"` // program and arguments that are run when a run is done, has failed, or a controller job cannot continue it; LATHE_EVENT (done, failed or stuck), LATHE_EXIT, LATHE_RUN, LATHE_REPORT and LATHE_MESSAGE are in its environment
 
 	Skip  []string `yaml:"skip"`  // managed flags that are never given, for example --export
 	Extra []string `yaml:"extra"` // flags that are given as they stand; a managed flag only if it is in skip
@@ -80,7 +80,7 @@ type Profile struct {
 	Stages Stages `yaml:"stages"`
 }
 
-// Stages holds what differs from the site for single stages, gate jobs
+// Stages holds what differs from the site for single stages, controller jobs
 // among them.
 type Stages struct {
 	Warm     Stage `yaml:"warm"`
@@ -195,7 +195,7 @@ func find(nameOrPath string) (*config.Document, error) {
 	if _, ok := builtin(nameOrPath); ok {
 		return nil, nil
 	}
-	return nil, exitcode.Usagef("site profile %q not found: there is no %s", nameOrPath, strings.Join(tried, " nor "))
+	return nil, exitcode.Usagef("site profile %q not found: looked for %s", nameOrPath, strings.Join(tried, ", "))
 }
 
 // Stage is the site as one stage sees it, its own settings folded in. The
@@ -203,7 +203,7 @@ func find(nameOrPath string) (*config.Document, error) {
 func (s Profile) Stage(stage string) (Profile, error) {
 	own, ok := config.Find[Stage](&s.Stages, stage)
 	if !ok {
-		return Profile{}, exitcode.Bugf("site %q: there is no stage %q", s.Name, stage)
+		return Profile{}, exitcode.Bugf("site %q: unknown stage %q", s.Name, stage)
 	}
 	for _, field := range []struct {
 		to   *string

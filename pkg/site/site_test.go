@@ -111,7 +111,7 @@ func TestFindSite(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"hilbert":     `site profile "hilbert" not found: there is no testdata/good/hilbert.yaml nor ../../jobs/sites/hilbert.yaml nor jobs/sites/hilbert.yaml`,
+		"hilbert":     `site profile "hilbert" not found: looked for testdata/good/hilbert.yaml, ../../jobs/sites/hilbert.yaml, jobs/sites/hilbert.yaml`,
 		"./none.yaml": `site profile "./none.yaml" does not exist`,
 	} {
 		if _, err := site.Load(name); err == nil || err.Error() != want {

@@ -14,11 +14,11 @@ import (
 // names, each with the way to influence it.
 var managedFlags = map[string]string{
 	"--account":             "set account",
-	"--array":               "it follows from the run",
+	"--array":               "the run determines it",
 	"--chdir":               "it is the run's folder",
 	"--constraint":          "set constraint",
 	"--cpus-per-task":       "set resources.stages in the recipe",
-	"--dependency":          "it follows from the run",
+	"--dependency":          "the run determines it",
 	"--error":               "logs belong to the run",
 	"--export":              "set export",
 	"--gpus":                "set gpu_flag, gpu_type and resources.stages in the recipe",
@@ -42,7 +42,7 @@ var managedFlags = map[string]string{
 	"--reservation":         "set reservation",
 	"--signal":              "set signal_seconds",
 	"--time":                "set resources.stages in the recipe",
-	"--wrap":                "the script is ours",
+	"--wrap":                "lathe writes the script",
 }
 
 // shortFlags are the short names of managed flags.
@@ -114,7 +114,7 @@ func (s *Profile) validate(what string) error {
 	for i, flag := range s.Skip {
 		place := fmt.Sprintf("skip.%d", i)
 		if _, managed := managedFlags[flag]; !managed {
-			c.Add(place, flag, "is not a flag that lathe gives; those are %s", strings.Join(ManagedFlags(), " "))
+			c.Add(place, flag, "is not a flag that lathe passes; those are %s", strings.Join(ManagedFlags(), " "))
 		} else if slices.Contains(neverSkipped, flag) {
 			c.Add(place, flag, "cannot be skipped: a run does not work without it")
 		}
@@ -209,7 +209,7 @@ func (s *Profile) checkExtra(c *config.Checker, field string, extra []string) {
 			}
 		}
 		if hint, managed := managedFlags[flag]; managed && !s.Skips(flag) {
-			c.Add(place, argument, "collides with %s, which lathe gives itself: %s", flag, hint)
+			c.Add(place, argument, "collides with %s, which lathe passes itself: %s", flag, hint)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestRefuses(t *testing.T) {
 		{"merge in a list", mergeAB, `[["a","b"]]`, "array"},
 		{"merge a number", mergeAB, `5`, "number"},
 		{"vocabulary a list", `"vocab":{`, `"vocab":[{`, "array"},
-		{"added id free but not next", `"id":258,"content"`, `"id":300,"content"`, "has id 300; the next that is free is 258"},
+		{"added id free but not next", `"id":258,"content"`, `"id":300,"content"`, "has id 300; the next free id is 258"},
 		{"added id of another token", `"content":"<|end|>"`, `"content":"ab"`, `added token "ab" has id 258, and 256 in the vocabulary`},
 		{"added without content", `"content":"<|end|>"`, `"content":""`, "has no content"},
 		{"added without flag", `"lstrip":false,`, ``, `"lstrip" is missing`},

@@ -15,7 +15,7 @@ import (
 // that the tokenizer serves.
 func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, error) {
 	if !t.isOwn() {
-		return nil, exitcode.Bugf("the files of a tokenizer that Lathe did not make are carried along, not written")
+		return nil, exitcode.Bugf("the files of a tokenizer that Lathe did not create are copied, not written")
 	}
 	if _, err := NewChat(t, format); err != nil {
 		return nil, err

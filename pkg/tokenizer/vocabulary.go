@@ -22,7 +22,7 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 		switch {
 		case !ok:
 			if a.id != int32(size) {
-				return exitcode.Dataf("added token %.100q has id %d; the next that is free is %d", a.content, a.id, size)
+				return exitcode.Dataf("added token %.100q has id %d; the next free id is %d", a.content, a.id, size)
 			}
 			size++
 		case id != a.id:

@@ -137,7 +137,7 @@ func Main(app *cli.App, args []string) (code int) {
 	command, args := permute(app, args)
 	err := app.RunContext(ctx, args)
 	if err == nil && stdout.err != nil {
-		err = fmt.Errorf("writing to standard output: %w", stdout.err)
+		err = fmt.Errorf("write standard output: %w", stdout.err)
 	}
 	if err == nil {
 		return exitcode.OK
@@ -145,7 +145,7 @@ func Main(app *cli.App, args []string) (code int) {
 	var misuse *misuseError
 	switch {
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || exitcode.Code(err) == exitcode.Stopped):
-		err = exitcode.WithHint(exitcode.Stoppedf("stopped by a signal; everything finished is sealed"), "run the same command again to go on")
+		err = exitcode.WithHint(exitcode.Stoppedf("stopped by a signal; all finished work is sealed"), "run the same command again to resume")
 	case errors.As(err, &misuse):
 		err = exitcode.WithHint(err, "see %s --help", command)
 	}

@@ -15,7 +15,7 @@ type misuseError struct{ error }
 func (e *misuseError) Unwrap() error { return e.error }
 
 // Misusef reports a command line that the help of its command explains, as
-// [exitcode.Usagef] does any that cannot be meant.
+// [exitcode.Usagef] does any invalid one.
 func Misusef(format string, args ...any) error {
 	return exitcode.Usagef("%w", &misuseError{fmt.Errorf(format, args...)})
 }
@@ -73,7 +73,7 @@ func Required(namesAndValues ...string) error {
 // AtLeast refuses a number that is too small.
 func AtLeast(least int, name string, value int) error {
 	if value < least {
-		return exitcode.Usagef("--%s is %d; it must be %d or more", name, value, least)
+		return exitcode.Usagef("--%s: got %d, want %d or more", name, value, least)
 	}
 	return nil
 }

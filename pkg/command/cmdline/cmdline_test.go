@@ -72,12 +72,12 @@ EXAMPLE:
    tool cut stone
 
 EXIT CODES:
-   0   done, or done already
+   0   success, or nothing was left to do
    1   it broke
-   64  the command line or the recipe cannot be meant
+   64  invalid command line or recipe
    70  a bug in Lathe
-   74  a file or a disk refuses to be read or written
-   75  stopped by a signal; the same command goes on
+   74  I/O error
+   75  stopped by a signal; run the same command again to resume
 `
 	if got != want {
 		t.Errorf("got%s, want%s", got, want)
@@ -93,7 +93,7 @@ func TestChecks(t *testing.T) {
 		{Required("a", "x", "b", "y"), ""},
 		{Required("a", "x", "b", ""), "--b is missing"},
 		{AtLeast(1, "samples", 1), ""},
-		{AtLeast(1, "samples", 0), "--samples is 0; it must be 1 or more"},
+		{AtLeast(1, "samples", 0), "--samples: got 0, want 1 or more"},
 	} {
 		if (c.err == nil) != (c.want == "") || c.err != nil && (c.err.Error() != c.want || exitcode.Code(c.err) != exitcode.Usage) {
 			t.Errorf("got %v, want %q", c.err, c.want)

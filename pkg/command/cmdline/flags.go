@@ -8,7 +8,7 @@ import (
 
 // SetFlag is --set, which changes a recipe.
 func SetFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "set", Usage: "recipe setting `FIELD=VALUE`; may be repeated"}
+	return &cli.StringSliceFlag{Name: "set", Usage: "set a recipe field: `FIELD=VALUE`; may be repeated"}
 }
 
 // JSONFlag is --json.
@@ -23,7 +23,7 @@ func PathFlag(name, usage string, to *string) cli.Flag {
 
 // ThreadsFlag is --threads, which [EngineThreads] reads.
 func ThreadsFlag(to *int) cli.Flag {
-	return &cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes all", Destination: to}
+	return &cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`; 0 uses all cores", Destination: to}
 }
 
 // EngineThreads is the number of threads that --threads asks for.

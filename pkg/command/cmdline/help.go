@@ -20,15 +20,15 @@ type Help struct {
 
 // meanings are the exit codes of every binary.
 var meanings = map[int]string{
-	exitcode.OK:          "done, or done already",
-	exitcode.Failed:      "failed for a reason that no other code names",
-	exitcode.LeftOut:     "done, with some of it left out",
-	exitcode.Usage:       "the command line or the recipe cannot be meant",
-	exitcode.Data:        "a file is damaged, foreign or not there; the message names it",
-	exitcode.Unavailable: "something needed is not on this machine",
+	exitcode.OK:          "success, or nothing was left to do",
+	exitcode.Failed:      "any other failure",
+	exitcode.LeftOut:     "done, but some shards were left out",
+	exitcode.Usage:       "invalid command line or recipe",
+	exitcode.Data:        "a file is damaged, foreign or missing; the message names it",
+	exitcode.Unavailable: "something required is missing on this machine",
 	exitcode.Bug:         "a bug in Lathe",
-	exitcode.IO:          "a file or a disk refuses to be read or written",
-	exitcode.Stopped:     "stopped by a signal; the same command goes on",
+	exitcode.IO:          "I/O error",
+	exitcode.Stopped:     "stopped by a signal; run the same command again to resume",
 }
 
 // always are the exit codes of every command.

@@ -14,7 +14,7 @@ func Opening(program, environment string) (stop func()) {
 	go func() {
 		defer ticker.Stop()
 		patience(ticker.C, ended, time.Now(), func(d time.Duration) {
-			Log(program)("opening the environment %s of the recipe, with the programs that it starts, has taken %v", environment, d.Round(time.Second))
+			Log(program)("opening the recipe's environment %s, including the programs that it starts, took %v", environment, d.Round(time.Second))
 		})
 	}()
 	return sync.OnceFunc(func() { close(ended) })

@@ -19,7 +19,7 @@ func restrictModes(given string) error {
 	if given != "" {
 		mask, err := strconv.ParseUint(given, 8, 9)
 		if err != nil || mask&0o002 == 0 {
-			return exitcode.Usagef("%s=%q is not an octal umask that keeps everybody from writing, such as 027 or 007", umaskVariable, given)
+			return exitcode.Usagef("%s: got %q, want an octal umask that denies write permission to others, such as 027 or 007", umaskVariable, given)
 		}
 		syscall.Umask(int(mask))
 		return nil

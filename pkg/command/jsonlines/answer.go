@@ -41,7 +41,7 @@ func (a Answerer) Run(in *Reader, out io.Writer) error {
 			err = writer.Flush()
 		}
 		if err != nil {
-			return fmt.Errorf("writing an answer: %w", err)
+			return fmt.Errorf("write an answer: %w", err)
 		}
 	}
 }

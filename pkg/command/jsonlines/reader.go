@@ -15,7 +15,7 @@ import (
 const maxLineBytes = 16 << 20
 
 // ErrLong is a fault of a line; the lines after it can be read.
-var ErrLong = fmt.Errorf("the line is longer than %d bytes", maxLineBytes)
+var ErrLong = fmt.Errorf("the line is longer than the limit of %d bytes", maxLineBytes)
 
 // interruptible reads a file until a context ends.
 type interruptible struct {
@@ -76,7 +76,7 @@ func (in *Reader) Line() ([]byte, error) {
 		if err == io.EOF {
 			return nil, err
 		}
-		return nil, fmt.Errorf("reading standard input: %w", err)
+		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	if in.Number++; in.Number == 1 {
 		line = bytes.TrimPrefix(line, []byte("\uFEFF"))

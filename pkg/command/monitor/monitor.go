@@ -48,16 +48,16 @@ const (
 // and no other binary may.
 func App(open Open) *cli.App {
 	o := Options{Open: open}
-	app := cmdline.NewApp("lathe-monitor", "sample the GPUs, cores and memory of a task into its run, or show them")
-	every := &cli.DurationFlag{Name: "every", Usage: "`TIME` between samples", Value: time.Second, Destination: &o.Every}
+	app := cmdline.NewApp("lathe-monitor", "sample a task's use of GPUs, cores and memory into its run, or print it")
+	every := &cli.DurationFlag{Name: "every", Usage: "`DURATION` between samples", Value: time.Second, Destination: &o.Every}
 	cmdline.Group(app, watchCommand(&o))
-	app.Description = "With LD_BIND_NOW set the loader ends it before it starts: start it as env -u LD_BIND_NOW lathe-monitor.\n" +
-		"Beside tasks it is started so."
+	app.Description = "If LD_BIND_NOW is set, the loader fails: start it as env -u LD_BIND_NOW lathe-monitor.\n" +
+		"The tasks of runs do so."
 	app.Flags = []cli.Flag{
-		&cli.StringFlag{Name: "run", Usage: "seal samples under gpu/HOST of the `RUN`, until the process --pid has ended", Destination: &o.Run},
-		&cli.IntFlag{Name: "pid", Usage: "`PROCESS` to watch, with all that it has started", Destination: &o.PID},
-		&cli.StringFlag{Name: "task", Usage: "`NAME` of what it does, for the samples", Destination: &o.Task},
-		&cli.Float64Flag{Name: "cores", Usage: "`CORES` that it was given; 0 asks its affinity and its control group", Destination: &o.Cores},
+		&cli.StringFlag{Name: "run", Usage: "seal samples under gpu/HOST of `RUN` until the process --pid ends", Destination: &o.Run},
+		&cli.IntFlag{Name: "pid", Usage: "sample `PROCESS` and all its descendants", Destination: &o.PID},
+		&cli.StringFlag{Name: "task", Usage: "task `NAME` to store with the samples", Destination: &o.Task},
+		&cli.Float64Flag{Name: "cores", Usage: "number of `CORES` allocated to the task; 0 reads its affinity and control group", Destination: &o.Cores},
 		every,
 		cmdline.JSONFlag(&o.JSON),
 		&cli.BoolFlag{Name: "attached", Hidden: true, Destination: &o.Attached},
@@ -71,7 +71,7 @@ func App(open Open) *cli.App {
 	return cmdline.Help{
 		Example: "lathe-monitor --json\n" +
 			"lathe-monitor --run runs/first --pid 4711",
-		Exits: map[int]string{exitcode.Unavailable: "there is no GPU, or no driver of one", exitcode.Data: "--run names no run"},
+		Exits: map[int]string{exitcode.Unavailable: "no GPU or no GPU driver", exitcode.Data: "--run is not a run"},
 	}.App(app)
 }
 
@@ -80,11 +80,11 @@ func watchCommand(o *Options) *cli.Command {
 		Example: "lathe-monitor watch --every 2s",
 		Exits:   cmdline.Exits(exitcode.Stopped),
 	}.Command(&cli.Command{
-		Name: "watch", Usage: "show the GPUs, cores and memory of this host, again and again",
+		Name: "watch", Usage: "print the use of GPUs, cores and memory of this host repeatedly",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "every", Usage: "`TIME` between looks", Value: time.Second, Destination: &o.Every},
-			&cli.IntFlag{Name: "count", Usage: "end after so many `LOOKS`; 0 for no end", Destination: &o.Count},
-			&cli.BoolFlag{Name: "json", Usage: "print a line of JSON for each look", Destination: &o.JSON},
+			&cli.DurationFlag{Name: "every", Usage: "`DURATION` between readings", Value: time.Second, Destination: &o.Every},
+			&cli.IntFlag{Name: "count", Usage: "stop after `N` readings; 0 never stops", Destination: &o.Count},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON line per reading", Destination: &o.JSON},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return Watch(c.Context, c.App.Writer, *o) }),
 	})
@@ -93,13 +93,13 @@ func watchCommand(o *Options) *cli.Command {
 func (o Options) check() error {
 	switch {
 	case o.Every < leastEvery || o.Every > longestEvery:
-		return exitcode.Usagef("--every is %v; it must be %v to %v", o.Every, leastEvery, longestEvery)
+		return exitcode.Usagef("--every: got %v, want %v to %v", o.Every, leastEvery, longestEvery)
 	case o.PID < 0:
-		return exitcode.Usagef("--pid is %d; it must be the id of a process", o.PID)
+		return exitcode.Usagef("--pid: got %d, want a process id", o.PID)
 	case o.Cores < 0:
-		return exitcode.Usagef("--cores is %g; it must be 0 or more", o.Cores)
+		return exitcode.Usagef("--cores: got %g, want 0 or more", o.Cores)
 	case o.Count < 0:
-		return exitcode.Usagef("--count is %d; it must be 0 or more", o.Count)
+		return exitcode.Usagef("--count: got %d, want 0 or more", o.Count)
 	}
 	return nil
 }

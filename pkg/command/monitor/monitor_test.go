@@ -237,7 +237,7 @@ func TestNoMonitor(t *testing.T) {
 	task := start(t, "task", []string{monitor.Variable + "=/nowhere/lathe-monitor"}, monitortest.Run(t))
 	task.input.Close()
 	_ = task.Wait()
-	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "no monitor beside this task") {
+	if task.ProcessState.ExitCode() != 7 || !strings.Contains(task.talk.String(), "lathe-monitor did not start") {
 		t.Errorf("the task ended with %d and said %q", task.ProcessState.ExitCode(), task.talk)
 	}
 }
@@ -290,11 +290,11 @@ func TestShow(t *testing.T) {
 		say  string
 		args []string
 	}{
-		{64, "--every is 1ms", []string{"--every", "1ms"}},
-		{64, "--pid is -1", []string{"--pid", "-1"}},
+		{64, "--every: got 1ms", []string{"--every", "1ms"}},
+		{64, "--pid: got -1", []string{"--pid", "-1"}},
 		{64, "is not running", []string{"--run", monitortest.Run(t), "--pid", "999999999"}},
 		{65, "is not a run", []string{"--run", t.TempDir()}},
-		{64, "--count is -1", []string{"watch", "--count", "-1"}},
+		{64, "--count: got -1", []string{"watch", "--count", "-1"}},
 	} {
 		if code, out := run(nil, c.args...); code != c.code || !strings.Contains(out, c.say) {
 			t.Errorf("%v: %d: %s", c.args, code, out)

@@ -90,7 +90,7 @@ func CheckOut(kind seal.Kind, paths ...string) error {
 		case !there && missing == "":
 			missing = path
 		case there && missing != "":
-			return exitcode.WithHint(exitcode.Usagef("%q is there already, without %q that is made with it", path, missing),
+			return exitcode.WithHint(exitcode.Usagef("%q already exists, without %q that belongs to it", path, missing),
 				"name another --out, or remove %s and %s", path, seal.ManifestPath(path))
 		}
 	}
@@ -103,8 +103,8 @@ func CheckPolicy(folder string) error {
 		folder = filepath.Clean(folder)
 		if _, notPruned := os.Stat(seal.PrunedPath(folder)); notPruned == nil {
 			run := filepath.Dir(filepath.Dir(folder))
-			return exitcode.WithHint(exitcode.Dataf("policy %q was pruned: its manifest alone is there, %q", folder, seal.PrunedPath(folder)),
-				"lathe prune %s --restore %s, then lathe run --run %s, make it again; or name a version that is there", run, filepath.Base(folder), run)
+			return exitcode.WithHint(exitcode.Dataf("policy %q was pruned: only its manifest %q remains", folder, seal.PrunedPath(folder)),
+				"to restore it: lathe prune %s --restore %s, then lathe run --run %s; or name a version that was kept", run, filepath.Base(folder), run)
 		}
 		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")

@@ -39,16 +39,16 @@ type BufferOptions struct {
 func Buffer() *cli.App {
 	var o BufferOptions
 	var rollouts, scores, history string
-	app := cmdline.NewApp(bufferName, "turn scored responses into a batch, the curriculum's next state and a plan")
+	app := cmdline.NewApp(bufferName, "build a batch, the curriculum's next state and the next plan from scored responses")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.BoolFlag{Name: "evaluate", Usage: "instead write the plan of held-out problems that evaluations sample", Destination: &o.Evaluate},
+		&cli.BoolFlag{Name: "evaluate", Usage: "instead write the plan of held-out problems for evaluations", Destination: &o.Evaluate},
 	}, planFlag(&o.Plan),
 		cmdline.PathFlag("rollouts", "comma-separated rollout `FILES`", &rollouts),
 		cmdline.PathFlag("scores", "comma-separated score `FILES`, one per rollout file", &scores),
-		cmdline.PathFlag("state", "curriculum state `FILE`; none starts an empty one", &o.State),
-		cmdline.PathFlag("stats", "curriculum statistics `FILE` beside the state; none starts without", &o.Stats),
-		cmdline.PathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; none starts without", &o.Waiting),
-		cmdline.PathFlag("history", "comma-separated rollout `FILES` of earlier iterations, which hold what the state's entries go on from, and the segments that wait", &history),
+		cmdline.PathFlag("state", "curriculum state `FILE`; default: an empty state", &o.State),
+		cmdline.PathFlag("stats", "curriculum statistics `FILE` beside the state; default: none", &o.Stats),
+		cmdline.PathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; default: none", &o.Waiting),
+		cmdline.PathFlag("history", "comma-separated rollout `FILES` of earlier iterations, with the parent attempts of the state's entries and the waiting segments", &history),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
@@ -106,7 +106,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if len(o.Rollouts) != len(o.Scores) {
-		return exitcode.Usagef("--rollouts names %d files, --scores %d: each rollout file needs its scores", len(o.Rollouts), len(o.Scores))
+		return exitcode.Usagef("--rollouts has %d files and --scores %d: each rollout file needs its score file", len(o.Rollouts), len(o.Scores))
 	}
 	k := o.plainIteration(1)
 	var shards []buffer.ShardRef
@@ -155,7 +155,7 @@ func (sampled) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 
 // wavesIn finds which of the shards at hand and the rollout files of earlier
 // iterations holds a response. They are read when the first is asked for. The
-// verdicts on earlier responses are not known.
+// scores of earlier responses are not known.
 func wavesIn(ctx context.Context, read stage.Files, shards []buffer.ShardRef, earlier []string) func(shard.Ref, string) (buffer.WaveRef, error) {
 	var files []buffer.WaveRef
 	for _, s := range shards {
@@ -180,8 +180,8 @@ func wavesIn(ctx context.Context, read stage.Files, shards []buffer.ShardRef, ea
 		}
 		file, ok := holder[sampled{instanceID, ref.Wave}]
 		if !ok {
-			err := exitcode.Usagef("a response to instance %q of iteration %d is wanted, which is in no file of --rollouts or --history", instanceID, ref.Iteration)
-			return buffer.WaveRef{}, exitcode.WithHint(err, "name the rollout file that holds it with --history")
+			err := exitcode.Usagef("the response to instance %q of iteration %d is missing from the files of --rollouts and --history", instanceID, ref.Iteration)
+			return buffer.WaveRef{}, exitcode.WithHint(err, "add its rollout file to --history")
 		}
 		return file, nil
 	}

@@ -40,13 +40,13 @@ func checkCommand() *cli.Command {
 	}
 	return cmdline.Help{
 		Example: `echo '{"id": 1, "gold": "$x^2-1$", "prediction": "so it is \\boxed{(x-1)(x+1)}"}' | lathe-score check --env math --explain`,
-		Exits:   map[int]string{exitcode.LeftOut: "done, with lines that could not be judged; their rows have the reasons", exitcode.Data: "", exitcode.Stopped: ""},
+		Exits:   map[int]string{exitcode.LeftOut: "done, but some lines could not be scored; the output gives each reason", exitcode.Data: "", exitcode.Stopped: ""},
 	}.Command(&cli.Command{
 		Name:        "check",
-		Usage:       "judge answers on standard input, JSON lines in and out",
-		Description: about.String() + "A line that cannot be judged gives {\"id\", \"error\"}, and the exit code is 3.",
+		Usage:       "score answers: reads JSON lines from standard input, prints JSON lines",
+		Description: about.String() + "A line that cannot be scored prints {\"id\", \"error\"}, and the exit code is 3.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "env", Usage: "`ENVIRONMENT` whose verifier judges: " + strings.Join(names, " or "), Destination: &o.Env},
+			&cli.StringFlag{Name: "env", Usage: "use the verifier of `ENVIRONMENT`: " + strings.Join(names, " or "), Destination: &o.Env},
 		}, flags...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
 			if set, ok := setLists[o.Env]; ok {
@@ -58,8 +58,8 @@ func checkCommand() *cli.Command {
 	})
 }
 
-// Check judges each line of the input, for anybody who wants to test a reward.
-// A line that cannot be judged becomes a row with the error.
+// Check scores each line of the input, for anybody who wants to test a reward.
+// A line that cannot be scored becomes a row with the error.
 func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) error {
 	if err := cmdline.Required("env", o.Env); err != nil {
 		return err
@@ -67,7 +67,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 	names, byName := checkers()
 	checker, ok := byName[o.Env]
 	if !ok {
-		return exitcode.Usagef("--env is %q; it must be one of %s", o.Env, strings.Join(names, ", "))
+		return exitcode.Usagef("--env: got %q, want one of %s", o.Env, strings.Join(names, ", "))
 	}
 	if o.Settings == nil {
 		o.Settings = checker.Settings()
@@ -89,7 +89,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 		return lines.Refusal(line, fault)
 	}}.Run(lines, out)
 	if err == nil && refused > 0 {
-		err = exitcode.LeftOutf("%d of %d lines could not be judged; their rows have the reasons", refused, lines.Number)
+		err = exitcode.LeftOutf("%d of %d lines could not be scored; the output gives each reason", refused, lines.Number)
 	}
 	return err
 }

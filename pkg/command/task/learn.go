@@ -35,16 +35,16 @@ type LearnOptions struct {
 // Learn is lathe-learn.
 func Learn() *cli.App {
 	var o LearnOptions
-	app := cmdline.NewApp(learnName, "update the policy from a batch, in one task or as gradient shards and an apply")
+	app := cmdline.NewApp(learnName, "train the policy on a batch, in one task or in gradient shards")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.IntFlag{Name: "step", Usage: "optimizer step `U` of the iteration, from 0, when gradients are computed in shards", Destination: &o.Step},
+		&cli.IntFlag{Name: "step", Usage: "with gradient shards: optimizer step `U` of the iteration, from 0", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
-		&cli.BoolFlag{Name: "reduce", Usage: "add up some gradient shards instead of updating the policy", Destination: &o.Reduce},
-		&cli.IntFlag{Name: "warm", Usage: "instead take checkpoint `C` of the supervised warm start, from 1"},
+		&cli.BoolFlag{Name: "reduce", Usage: "sum some gradient shards instead of updating the policy", Destination: &o.Reduce},
+		&cli.IntFlag{Name: "warm", Usage: "instead train checkpoint `C` of the supervised warm start, from 1"},
 	},
 		cmdline.PathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
-		cmdline.PathFlag("optimizer", "optimizer state `FOLDER`; none starts fresh", &o.Optimizer),
-		cmdline.PathFlag("critic", "`FOLDER` of a critic that is a model of its own, its optimizer state in FOLDER.optim; none starts from the policy", &o.Critic),
+		cmdline.PathFlag("optimizer", "optimizer state `FOLDER`; default: a new state", &o.Optimizer),
+		cmdline.PathFlag("critic", "`FOLDER` of a separate critic model, with its optimizer state in FOLDER.optim; default: start from the policy", &o.Critic),
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
@@ -99,7 +99,7 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	case apart:
 		made = append([]string{graph.OptimizerOf(critic), critic}, made...)
 	case o.Critic != "":
-		return cmdline.Misusef("--critic is for a recipe with policy.critic model")
+		return cmdline.Misusef("--critic requires a recipe with policy.critic: model")
 	}
 	if err := cmp.Or(plain.CheckOut(seal.KindFolder, made...), plain.CheckPolicy(o.Policy)); err != nil {
 		return err

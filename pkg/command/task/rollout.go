@@ -23,7 +23,7 @@ const rolloutName = "lathe-rollout"
 type RolloutOptions struct {
 	Options
 	Evaluate *int // policy version to sample the held-out problems with; nil samples an iteration
-	Wave     int  // from 0; a later one goes on with traces that waited for verdicts
+	Wave     int  // from 0; a later one continues traces that waited for scores
 
 	// On plain files:
 	Plan, Policy      string // file and folder
@@ -33,14 +33,14 @@ type RolloutOptions struct {
 // Rollout is lathe-rollout.
 func Rollout() *cli.App {
 	var o RolloutOptions
-	app := cmdline.NewApp(rolloutName, "sample responses: a shard of a plan and a policy in, a shard of rollouts out")
+	app := cmdline.NewApp(rolloutName, "sample responses: reads a plan's shard and a policy, writes a shard of rollouts")
 	app.Flags = o.flags([]cli.Flag{
 		&cli.IntFlag{Name: "evaluate", Usage: "instead sample the held-out problems with policy `VERSION`"},
 		waveFlag(&o.Wave),
 	},
 		planFlag(&o.Plan), policyFlag(&o.Policy),
-		&cli.IntFlag{Name: "first-row", Usage: "first `ROW` of the plan", Destination: &o.FirstRow},
-		&cli.IntFlag{Name: "last-row", Usage: "`ROW` of the plan to stop before; 0 is its end", Destination: &o.LastRow},
+		&cli.IntFlag{Name: "first-row", Usage: "first plan `ROW` to sample", Destination: &o.FirstRow},
+		&cli.IntFlag{Name: "last-row", Usage: "plan `ROW` to stop before; 0 means the end", Destination: &o.LastRow},
 	)
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
@@ -106,13 +106,13 @@ func (o RolloutOptions) rows(rows int) (first, last int, err error) {
 	case first == 0 && last == 0:
 		return 0, rows, nil
 	case first < 0 || first >= rows:
-		return 0, 0, exitcode.Usagef("--first-row is %d; plan %q has %d rows, so it must be 0 to %d", first, o.Plan, rows, max(0, rows-1))
+		return 0, 0, exitcode.Usagef("--first-row: got %d for plan %q of %d rows, want 0 to %d", first, o.Plan, rows, max(0, rows-1))
 	case last < 0 || last > rows:
-		return 0, 0, exitcode.Usagef("--last-row is %d; plan %q has %d rows, so it must be 1 to %d, or 0 for the end", last, o.Plan, rows, rows)
+		return 0, 0, exitcode.Usagef("--last-row: got %d for plan %q of %d rows, want 1 to %d, or 0 for the end", last, o.Plan, rows, rows)
 	case last == 0:
 		last = rows
 	case first >= last:
-		return 0, 0, exitcode.Usagef("--first-row %d and --last-row %d leave no row: the last is the row to stop before", first, last)
+		return 0, 0, exitcode.Usagef("--first-row %d and --last-row %d select no row: --last-row is the row to stop before", first, last)
 	}
 	return first, last, nil
 }

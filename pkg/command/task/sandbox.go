@@ -25,14 +25,14 @@ func sandboxCommand() *cli.Command {
 	var o SandboxOptions
 	return cmdline.Help{
 		Example: "lathe-score sandbox --require files,network",
-		Exits:   map[int]string{exitcode.Unavailable: "this host does not give what is required"},
+		Exits:   map[int]string{exitcode.Unavailable: "this host lacks a required protection"},
 	}.Command(&cli.Command{
 		Name:  "sandbox",
-		Usage: "print how programs that a policy has written are caged on this host",
-		Description: "Cages are really built, in which nothing runs, and what cannot be had is left out with the reason.\n" +
-			"Compute nodes may give other things than login nodes: run it where tasks run.",
+		Usage: "print which sandbox protections this host provides",
+		Description: "Builds real sandboxes without a program and reports each missing protection with the reason. Compute\n" +
+			"nodes may differ from login nodes: run it where tasks run.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "require", Usage: "fail unless `PROTECTIONS` are in force: " + strings.Join(sandbox.Names(), ", ")},
+			&cli.StringSliceFlag{Name: "require", Usage: "fail unless the host provides `PROTECTIONS`: " + strings.Join(sandbox.Names(), ", ")},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
@@ -69,19 +69,19 @@ func PrintSandbox(out io.Writer, o SandboxOptions) error {
 	for _, name := range sandbox.Names() {
 		state := "missing"
 		if p.Has(name) {
-			state = "in force"
+			state = "provided"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\n", name, state, sandbox.Meaning(name))
 	}
 	if err := table.Flush(); err != nil {
-		return exitcode.IOf("printing: %w", err)
+		return exitcode.IOf("print: %w", err)
 	}
 	text := fmt.Sprintf("\nLandlock %d, namespaces: %s; memory by %s\n", p.Landlock, strings.Join(p.Namespaces, " "), p.MemoryBy)
 	for _, name := range slices.Sorted(maps.Keys(p.Reasons)) {
 		text += fmt.Sprintf("no %s: %s\n", name, p.Reasons[name])
 	}
 	if _, err := io.WriteString(out, text); err != nil {
-		return exitcode.IOf("printing: %w", err)
+		return exitcode.IOf("print: %w", err)
 	}
 	return p.Require(o.Require)
 }

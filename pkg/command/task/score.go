@@ -19,8 +19,8 @@ const scoreName = "lathe-score"
 // ScoreOptions are those of lathe-score.
 type ScoreOptions struct {
 	Options
-	Evaluate *int // policy version whose responses to the held-out problems are judged; nil judges an iteration's
-	Gather   bool // instead of judging, gather what was judged of an evaluation into its rows
+	Evaluate *int // policy version whose responses to the held-out problems are scored; nil scores an iteration's
+	Gather   bool // instead of scoring, gather what was scored of an evaluation into its rows
 	Wave     int  // from 0
 
 	Plan, Rollout string // plain files
@@ -30,13 +30,13 @@ type ScoreOptions struct {
 // Score is lathe-score.
 func Score() *cli.App {
 	var o ScoreOptions
-	app := cmdline.NewApp(scoreName, "judge responses: a shard of rollouts in, a shard of verdicts out")
+	app := cmdline.NewApp(scoreName, "score responses: reads a shard of rollouts, writes a shard of scores")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.IntFlag{Name: "evaluate", Usage: "instead judge responses of policy `VERSION` to the held-out problems"},
-		&cli.BoolFlag{Name: "gather", Usage: "instead gather what was judged of an evaluation into its rows", Destination: &o.Gather},
+		&cli.IntFlag{Name: "evaluate", Usage: "instead score responses of policy `VERSION` to the held-out problems"},
+		&cli.BoolFlag{Name: "gather", Usage: "instead collect the scores of an evaluation into its rows", Destination: &o.Gather},
 		waveFlag(&o.Wave),
 	}, planFlag(&o.Plan), cmdline.PathFlag("rollout", "rollout `FILE`", &o.Rollout),
-		cmdline.PathFlag("policy", "policy `FOLDER` in whose tokens feedback is counted, where it is bounded; four characters count as one without", &o.Policy))
+		cmdline.PathFlag("policy", "policy `FOLDER` whose tokens count for the feedback limit; default: four characters count as one token", &o.Policy))
 	cmdline.Group(app, checkCommand(), sandboxCommand())
 	app.Action = o.taskAction(func(c *cli.Context) error {
 		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
@@ -49,7 +49,7 @@ func Score() *cli.App {
 	}.App(app)
 }
 
-// DoScore judges the responses of one shard.
+// DoScore scores the responses of one shard.
 func DoScore(ctx context.Context, out io.Writer, o ScoreOptions) error {
 	if o.Recipe != "" {
 		return o.plain(ctx, out)
@@ -60,7 +60,7 @@ func DoScore(ctx context.Context, out io.Writer, o ScoreOptions) error {
 	}
 	if o.Gather {
 		if o.Evaluate == nil {
-			return cmdline.Misusef("--gather is for an evaluation: it needs --evaluate")
+			return cmdline.Misusef("--gather requires --evaluate")
 		}
 		n.Stage = graph.StageEvaluate
 	}

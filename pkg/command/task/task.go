@@ -1,4 +1,4 @@
-// Package task holds the commands of the binaries that carry out tasks:
+// Package task holds the commands of the binaries that run tasks:
 // lathe-rollout, lathe-score, lathe-buffer and lathe-learn. They stand apart from
 // those of lathe because every task of every array starts one: they link nothing
 // that draws, compares or submits.
@@ -24,7 +24,7 @@ import (
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
 )
 
-// Options are those of every binary that carries out tasks: a task of a
+// Options are those of every binary that runs tasks: a task of a
 // run, or, with a recipe, the same work on plain files.
 type Options struct {
 	Run       string // folder; empty with a recipe
@@ -42,14 +42,14 @@ type Options struct {
 // that it reads.
 func (o *Options) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		&cli.StringFlag{Name: "run", Usage: "folder of the `RUN`", Destination: &o.Run},
+		&cli.StringFlag{Name: "run", Usage: "`RUN` folder", Destination: &o.Run},
 		&cli.IntFlag{Name: "iteration", Usage: "iteration `K`, from 1"},
 		&cli.IntFlag{Name: "shard", Usage: "shard `N`, from 0", EnvVars: []string{"SLURM_ARRAY_TASK_ID"}, Destination: &o.Shard},
-		&cli.IntFlag{Name: "threads", Usage: "engine `THREADS`; 0 takes the recipe's or the machine's", EnvVars: []string{"LATHE_THREADS"}, Destination: &o.Threads},
+		&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`; 0 uses the recipe's, else all cores", EnvVars: []string{"LATHE_THREADS"}, Destination: &o.Threads},
 	}, task, []cli.Flag{
-		&cli.StringFlag{Name: "recipe", Usage: "work on plain files with the settings of `RECIPE`, without a run", Destination: &o.Recipe},
+		&cli.StringFlag{Name: "recipe", Usage: "process plain files with the settings of `RECIPE`, without a run", Destination: &o.Recipe},
 		cmdline.SetFlag(),
-		&cli.StringFlag{Name: "out", Usage: "`PATH` to write", Destination: &o.Out},
+		&cli.StringFlag{Name: "out", Usage: "write to `PATH`", Destination: &o.Out},
 	}, inputs)
 }
 
@@ -92,10 +92,10 @@ func (o Options) sampled(evaluate *int, trained, held graph.Stage) (graph.Node, 
 }
 
 func waveFlag(to *int) cli.Flag {
-	return &cli.IntFlag{Name: "wave", Usage: "`WAVE`, from 0: 1 and later go on with responses that waited for their verdicts", Destination: to}
+	return &cli.IntFlag{Name: "wave", Usage: "`WAVE`, from 0; later waves continue responses that waited for feedback", Destination: to}
 }
 
-// do carries out one task of the run, for a program.
+// do runs one task of the run, for a program.
 func (o Options) do(ctx context.Context, program string, task graph.Task) error {
 	if err := cmdline.Required("run", o.Run); err != nil {
 		return err
@@ -112,25 +112,25 @@ func (o Options) do(ctx context.Context, program string, task graph.Task) error 
 		return err
 	}
 	if task.Stage == graph.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
-		return exitcode.Usagef("--gradient: run %q computes no gradients in shards, its schedule.gradient_shards is %d",
+		return exitcode.Usagef("--gradient: run %q has no gradient shards: its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	if task.Stage == graph.StageReduce && !opened.Graph.Reduced() {
-		return exitcode.Usagef("--reduce: run %q adds up all gradient shards where it applies them, its schedule.gradient_fan_in is %d",
+		return exitcode.Usagef("--reduce: run %q sums its gradient shards in the learn task: its schedule.gradient_fan_in is %d",
 			dir, opened.Recipe.Schedule.GradientFanIn)
 	}
 	attempt, log, began := seal.AttemptFromEnv(), cmdline.Log(program), time.Now()
-	log("%s, attempt %d, begins on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
+	log("%s, attempt %d: started on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
 	defer monitor.Beside(o.Run, task.String(), log)()
 	w := worker.New(opened, attempt, cmdline.Version, log)
 	w.Threads = o.Threads
 	err = w.Do(ctx, task)
 	if err != nil {
 		recordExit(ctx, dir, task, attempt, began, err)
-		log("%s, attempt %d, is not done; it ends after %.1f s", task, attempt.Number, time.Since(began).Seconds())
+		log("%s, attempt %d: not done, ended after %.1f s", task, attempt.Number, time.Since(began).Seconds())
 		return err
 	}
-	log("%s, attempt %d, is done after %.1f s", task, attempt.Number, time.Since(began).Seconds())
+	log("%s, attempt %d: done after %.1f s", task, attempt.Number, time.Since(began).Seconds())
 	return nil
 }
 
@@ -168,9 +168,9 @@ func oneMode(c *cli.Context) error {
 		}
 		switch task := slices.Contains(taskOnly, name); {
 		case task && plain:
-			return cmdline.Misusef("--%s is for a task of a run: it does not go with --recipe", name)
+			return cmdline.Misusef("--%s and --recipe exclude each other: --%[1]s is for a task of a run", name)
 		case !task && !plain:
-			return cmdline.Misusef("--%s is for work on plain files: it needs --recipe", name)
+			return cmdline.Misusef("--%s requires --recipe: it is for plain files", name)
 		}
 	}
 	return nil

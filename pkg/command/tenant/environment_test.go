@@ -24,11 +24,11 @@ type settings struct {
 	Slow slow `yaml:"slow"`
 }
 
-// slow is for verdicts that take their time, without which no answer goes on.
+// slow is for scores that take their time, without which no answer goes on.
 // The n-th letter, from 0, then has n modulo Turns answers and one more.
 type slow struct {
 	On           bool `yaml:"on"`
-	Milliseconds int  `yaml:"milliseconds"` // that a verdict takes, for each answer that the letter may have
+	Milliseconds int  `yaml:"milliseconds"` // that a score takes, for each answer that the letter may have
 }
 
 // data are the fields of the section data.
@@ -126,7 +126,7 @@ type episode struct {
 
 func (episode) Close() error { return nil }
 
-// Next asks again. Where verdicts are slow it tells the score, and every other
+// Next asks again. Where scores are slow it tells the score, and every other
 // answer begins a new context.
 func (e episode) Next(_ context.Context, conversation []shard.Message, last *env.TurnVerdict) (env.Step, error) {
 	said := len(env.Said(conversation, 0))

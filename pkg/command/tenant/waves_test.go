@@ -18,7 +18,7 @@ import (
 
 const waves = "testdata/waves.yaml"
 
-// TestWaves: shards of traces that wait for verdicts go through their waves
+// TestWaves: shards of traces that wait for scores go through their waves
 // without waiting for each other, and end when nothing in them waits. How they
 // are cut, and whoever is killed between waves and inside them, must not change
 // what comes out.
@@ -55,7 +55,7 @@ func TestWaves(t *testing.T) {
 }
 
 // TestSlurmWaves takes the same run through job arrays, through steps of an
-// allocation, and through arrays whose tasks and gates are killed.
+// allocation, and through arrays whose tasks and controller jobs are killed.
 func TestSlurmWaves(t *testing.T) {
 	program, err := exec.LookPath("lathe")
 	if err != nil {

@@ -32,7 +32,7 @@ func otherVerifiers(settings answer.Settings) ([]namedVerifier, error) {
 }
 
 // audit is the form of the reference, and what other verifiers say. Problems
-// with options or a form of their own have no other verdict.
+// with options or a form of their own have no other score.
 func (e *Env) audit(task env.Task, response string) (form string, others []env.Other) {
 	if task.Form != "" && task.Form != answer.FormInteger {
 		return task.Form, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// withoutAudit leaves out what a verdict says for audits.
+// withoutAudit leaves out what a score says for audits.
 
 // The reason, the reference's form, and what the other verifiers say.
 func TestAudit(t *testing.T) {

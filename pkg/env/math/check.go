@@ -20,7 +20,7 @@ var _ = config.Docs[checkSettings](checkSource)
 // options of a preset of package mathverify.
 type checkSettings struct {
 	Whole         bool     `yaml:"whole"`          // a prediction is the answer itself, not a response that holds it
-	Explain       bool     `yaml:"explain"`        // give each row the steps of its verdict, which show the reference: what was taken from where, how both sides were read, what decided
+	Explain       bool     `yaml:"explain"`        // give each row the steps of its score, which show the reference: what was taken from where, how both sides were read, what decided
 	Preset        string   `yaml:"preset"`         // start from the options of `NAME`
 	Target        []string `yaml:"target"`         // look for `FORM`: latex, expression or words; may be given again
 	Boxed         string   `yaml:"boxed"`          // `RANK` of boxed answers: first, among (announced ones) or off
@@ -43,7 +43,7 @@ func (checkSettings) Choices(field string) []string {
 }
 
 var checker = env.LineChecker{
-	Doc:      `a line is {"id", "gold", "prediction"}, beside which the labels "want", "expected", "label", "kind", "gold_kind", "pred_kind", "variant", "source" and "note" may stand, and its verdict {"id", "equal", "extracted", "why"}`,
+	Doc:      `a line is {"id", "gold", "prediction"}, beside which the labels "want", "expected", "label", "kind", "gold_kind", "pred_kind", "variant", "source" and "note" may stand, and its score {"id", "equal", "extracted", "why"}`,
 	Settings: func() any { return &checkSettings{Preset: mathverify.Presets()[0], DecimalPlaces: -1} },
 	Line:     func() any { return new(checkPair) },
 	Verifier: func(settings any) (func(line any) (any, error), error) {
@@ -66,10 +66,10 @@ func (o *checkSettings) options() (mathverify.Options, error) {
 		options.DecimalPlaces = o.DecimalPlaces
 	}
 	if places := options.DecimalPlaces; places < 0 || places > 30 {
-		return options, exitcode.Usagef("--decimal-places is %d; it must be in [0, 30]", places)
+		return options, exitcode.Usagef("--decimal-places: got %d, want 0 to 30", places)
 	}
 	if options.Tolerance = o.Tolerance; !(options.Tolerance >= 0 && options.Tolerance < 1) {
-		return options, exitcode.Usagef("--tolerance is %v; it must be at least 0 and below 1", options.Tolerance)
+		return options, exitcode.Usagef("--tolerance: got %v, want at least 0 and below 1", options.Tolerance)
 	}
 	if len(o.Target) > 0 {
 		if options.Targets, err = mathverify.ParseTargets(o.Target); err != nil {
@@ -102,7 +102,7 @@ type checkPair struct {
 	labels
 }
 
-// labels are what labelled sets have beside a pair. No verdict depends on them.
+// labels are what labelled sets have beside a pair. No score depends on them.
 type labels struct {
 	Want           json.RawMessage `json:"want"`
 	Expected       json.RawMessage `json:"expected"`

@@ -82,7 +82,7 @@ func TestDatasets(t *testing.T) {
 	}
 }
 
-// checkReference judges the reference answer of a problem, and of some also
+// checkReference scores the reference answer of a problem, and of some also
 // an announced one and a wrong one.
 func checkReference(t *testing.T, e *Env, task env.Task, more bool) {
 	t.Helper()

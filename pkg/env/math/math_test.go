@@ -367,7 +367,7 @@ func TestScore(t *testing.T) {
 		if diff := cmp.Diff(test.want, got.TurnVerdict); err != nil || diff != "" {
 			t.Errorf("%q, %s: %v (-want +got):\n%s", test.response, test.finish, err, diff)
 		}
-		// Each response has a verdict of its own: the first was right.
+		// Each response has a score of its own: the first was right.
 		if len(got.Turns) != 2 || got.Turns[0].Outcome != shard.OutcomeOK || !cmp.Equal(got.Turns[1], got.TurnVerdict) {
 			t.Errorf("%q: verdicts on the turns: %+v", test.response, got.Turns)
 		}

@@ -94,7 +94,7 @@ func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard
 // Begin starts an episode, which asks for one more turn until env.max_turns
 // turns are done. The turn of a conversation is the number of its responses,
 // those of the history that its prompt continued included, so an episode that
-// improves on turn 2 of an earlier one goes on with turn 3.
+// improves on turn 2 of an earlier one continues with turn 3.
 func (e *Env) Begin(_ context.Context, task env.Task, _ []shard.Message) (env.Episode, error) {
 	return env.Reply(func(conversation []shard.Message) ([]shard.Message, error) { return e.nextTurn(task, conversation) }), nil
 }

@@ -11,12 +11,12 @@ import (
 // finishLength is the finish reason of a response that the length limit cut.
 const finishLength = "length"
 
-// Score judges each response of an attempt. A right answer has reward 1, any
+// Score scores each response of an attempt. A right answer has reward 1, any
 // other 0 (ExIt, appendix A.2), and the same holds for self-improve and
 // self-diverge steps. env.answer.format_reward is given to a wrong answer that
 // could be read. The reward is the sum of its parts, correct and format.
 //
-// A response that the length limit cut is judged by what it says; if nothing
+// A response that the length limit cut is scored by what it says; if nothing
 // in it can be read, it is invalid like any other.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	if err := ctx.Err(); err != nil {
@@ -41,7 +41,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	return verdict, nil
 }
 
-// grade judges one response.
+// grade scores one response.
 func (e *Env) grade(task env.Task, response, finish string) (verdict env.TurnVerdict, reason string) {
 	found := e.grader.Grade(task, response)
 	verdict = env.TurnVerdict{Outcome: shard.OutcomeInvalid, Extracted: found.Extracted, Feedback: found.Why}

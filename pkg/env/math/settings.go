@@ -149,7 +149,7 @@ func DefaultSettings() *Settings {
 
 func defaultSource() Source { return Source{Source: dataset.DefaultSource()} }
 
-// traits: an answer is one message a turn, judged at once.
+// traits: an answer is one message a turn, scored at once.
 func (s *Settings) traits() env.Traits { return env.Traits{Turns: s.MaxTurns, Waves: 1} }
 
 func validate(c *config.Checker, s *Settings) {

@@ -68,10 +68,10 @@ func parseAction(message string) (a action, trouble string) {
 	return a, ""
 }
 
-// judgeAction gives the verdict on an action. Only a valid submission is ok. An
+// scoreAction gives the score of an action. Only a valid submission is ok. An
 // action that is well formed and submits nothing is wrong, not invalid: MLE-RL
 // masks what is invalid (section 4.1).
-func (e *Env) judgeAction(ctx context.Context, t *task.Task, message string, cut bool) (judgement, error) {
+func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut bool) (scored, error) {
 	a, trouble := parseAction(message)
 	switch {
 	case cut:
@@ -83,17 +83,17 @@ func (e *Env) judgeAction(ctx context.Context, t *task.Task, message string, cut
 	case a.Action == validateCode:
 		return e.validate(ctx, t, a.Params.Code)
 	}
-	j := judgement{reason: requestInfo, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeWrong}}
+	j := scored{reason: requestInfo, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeWrong}}
 	e.reward(&j.TurnVerdict, nil, 0)
 	return j, nil
 }
 
 // validate runs a program for a short time and grades nothing.
-func (e *Env) validate(ctx context.Context, t *task.Task, program string) (judgement, error) {
+func (e *Env) validate(ctx context.Context, t *task.Task, program string) (scored, error) {
 	wall := time.Duration(min(e.settings.Limits.ValidateSeconds, e.settings.limits(t).WallSeconds) * float64(time.Second))
 	x, err := e.runner.run(ctx, t, program, wall)
 	if err != nil {
-		return judgement{}, err
+		return scored{}, err
 	}
 	j := e.measured(x, program)
 	j.reason, j.Outcome = validateCode, shard.OutcomeWrong

@@ -22,7 +22,7 @@ pd.DataFrame({"id": test["id"], "kind": model.predict(test[["length"]])}).to_csv
 
 // BenchmarkProgram is a short program of scikit-learn from its text to its grade,
 // as many at a time as there are cores: in a new interpreter, in a fork of a warm
-// one, and, for comparison, by a bare Python without a cage.
+// one, and, for comparison, by a bare Python without a sandbox.
 func BenchmarkProgram(b *testing.B) {
 	modules := []string{"pandas", "sklearn.ensemble"}
 	if exec.Command("/usr/bin/python3", "-c", "import "+strings.Join(modules, ", ")).Run() != nil {

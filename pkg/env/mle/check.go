@@ -39,7 +39,7 @@ type checkLine struct {
 	Program     *string  `json:"program"`     // the text of one
 }
 
-// ranked is the verdict on a score.
+// ranked is what a score on a leaderboard is worth.
 type ranked struct {
 	ID            any  `json:"id"`
 	GoldMedal     bool `json:"gold_medal"`
@@ -57,14 +57,14 @@ type ranked struct {
 	HumanRankMLEDojo *float64 `json:"humanrank_mledojo"`
 }
 
-// graded is the verdict on a submission.
+// graded is the score of a submission.
 type graded struct {
 	ID any `json:"id"`
 	mlebench.Report
 	Why string `json:"why,omitempty"` // the submission is not valid
 }
 
-// ran is the verdict on a program.
+// ran is the score of a program.
 type ran struct {
 	ID             any      `json:"id"`
 	Outcome        string   `json:"outcome"`
@@ -78,8 +78,8 @@ type ran struct {
 }
 
 var checker = env.LineChecker{
-	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its verdict is medals and ranks, ` +
-		`MLE-bench's report, or the outcome of the program in its cage`,
+	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its score is medals and ranks, ` +
+		`MLE-bench's report, or the outcome of the program in its sandbox`,
 	Settings: func() any {
 		return &checkSettings{Interpreter: DefaultSettings().Program.Interpreter, Require: DefaultSettings().Sandbox.Require}
 	},

@@ -114,7 +114,7 @@ func (e *Env) drawn(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Me
 	if kind != shard.KindInitial {
 		d.Parent, d.Response = d.Response, e.written(first.Changed(stream, 8))
 		if first.Bug != "" {
-			d.Kind, d.Response = string(shard.KindDebug), e.written(first.Mended())
+			d.Kind, d.Response = string(shard.KindDebug), e.written(first.Fixed())
 		}
 	}
 	return e.demonstrate(of, kind, d)

@@ -11,14 +11,14 @@ import (
 )
 
 // episode is a trace under way. All that it knows is in the conversation and the
-// verdicts.
+// scores.
 type episode struct {
 	*Env
 	of     env.Task
 	folder *task.Task
 }
 
-// Begin starts a trace, or goes on with one: it has no state of its own.
+// Begin starts a trace, or continues one: it has no state of its own.
 func (e *Env) Begin(_ context.Context, of env.Task, _ []shard.Message) (env.Episode, error) {
 	folder, err := e.folder(of)
 	if err != nil {
@@ -31,7 +31,7 @@ func (e *Env) Begin(_ context.Context, of env.Task, _ []shard.Message) (env.Epis
 func (p *episode) Close() error { return nil }
 
 // Next tells the policy what came of its message. A program is waited for: its
-// verdict comes in the next wave. After it the policy debugs what failed and
+// score comes in the next wave. After it the policy debugs what failed and
 // improves what did not, in a new context; an action's result is one more
 // message of the same context.
 func (p *episode) Next(_ context.Context, conversation []shard.Message, last *env.TurnVerdict) (env.Step, error) {

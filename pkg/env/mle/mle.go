@@ -1,5 +1,5 @@
 // Package mle is the environment of machine-learning engineering: the policy
-// writes a Python program, the program runs on a task's data in a cage, and what
+// writes a Python program, the program runs on a task's data in a sandbox, and what
 // it submits is graded. It has the prompts, transitions and rewards of ExIt
 // (Jiang, Lupu, Bachrach, "Bootstrapping Task Spaces for Self-Improvement",
 // appendices A.4 and B), "Reinforcement Learning for Machine Learning

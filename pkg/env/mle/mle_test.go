@@ -89,7 +89,7 @@ func program(cut string) string {
 	return "First a plan.\n```python\n" + strings.ReplaceAll(threshold, "CUT", cut) + "```\n"
 }
 
-// TestScore: what becomes of a program is a verdict with one outcome, and
+// TestScore: what becomes of a program is a score with one outcome, and
 // nothing that it leaves behind is a submission unless it ended well.
 func TestScore(t *testing.T) {
 	t.Parallel()

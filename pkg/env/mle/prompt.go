@@ -121,8 +121,8 @@ func (e *Env) fillIn(values map[string]string, t *task.Task, s solution, history
 }
 
 // scoreLine is what the policy is told of a score: what the program has said of
-// itself and, where the recipe wants it and the verdict has it, its rank. An
-// evaluation's verdicts have none.
+// itself and, where the recipe wants it and the score has it, its rank. An
+// evaluation's scores have none.
 func (e *Env) scoreLine(t *task.Task, verdict *env.TurnVerdict) string {
 	if verdict == nil || e.settings.Feedback.Score == "none" {
 		return ""

@@ -20,7 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
-// runner runs programs in cages.
+// runner runs programs in sandboxes.
 type runner struct {
 	settings    *Settings
 	interpreter func() (interpreter, error)
@@ -56,7 +56,7 @@ func (r *runner) environment(python interpreter, scratch, public string) []strin
 	}, python.arithmetic...)
 }
 
-// execute runs a caged program: in a new interpreter, or in a fork of a warm one.
+// execute runs a sandboxed program: in a new interpreter, or in a fork of a warm one.
 func (r *runner) execute(ctx context.Context, p sandbox.Program) (sandbox.Result, error) {
 	if len(r.settings.Sandbox.Warm) == 0 {
 		return sandbox.Run(ctx, p)
@@ -131,7 +131,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 		return x, fmt.Errorf("running a program on task %q: %w", t.Name, err)
 	}
 	if result.End == sandbox.NotStarted {
-		return x, fmt.Errorf("running a program on task %q: the cage could not be built: %s", t.Name, result.Stderr)
+		return x, fmt.Errorf("running a program on task %q: the sandbox could not be built: %s", t.Name, result.Stderr)
 	}
 	x.Report, x.protection = result.Report, result.Protection.String()
 	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")

@@ -37,7 +37,7 @@ type Settings struct {
 	Reward      string  `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones  string  `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
 	Instrument  string  `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (appendix C.3), and if that changes anything else, the original runs
-	MaxFailed   float64 `yaml:"max_failed"`                                          // share of a task's programs that may fail by our fault, a cage that could not be built or an assistant that did not answer, and be left out as infra; above, the score task fails and is tried again
+	MaxFailed   float64 `yaml:"max_failed"`                                          // share of a task's programs that may fail by our fault, a sandbox that could not be built or an assistant that did not answer, and be left out as infra; above, the score task fails and is tried again
 	Fingerprint bool    `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
 	Validation  string  `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
 }
@@ -75,12 +75,12 @@ type Limits struct {
 // Sandbox says how programs are kept apart.
 type Sandbox struct {
 	Require []string `yaml:"require"` // protections without which no program runs; lathe-score sandbox lists what this host gives
-	Warm    []string `yaml:"warm"`    // modules of Python that are imported once for all programs of a task, each of which runs in a fork of that interpreter, in a cage of its own; empty for a new interpreter each time
+	Warm    []string `yaml:"warm"`    // modules of Python that are imported once for all programs of a task, each of which runs in a fork of that interpreter, in a sandbox of its own; empty for a new interpreter each time
 }
 
 // Feedback is what a policy is told of its program.
 type Feedback struct {
-	MaxTokens int    `yaml:"max_tokens"`                           // of the policy, that a verdict takes at most: the end of what the program printed, with what we say of it
+	MaxTokens int    `yaml:"max_tokens"`                           // of the policy, that a score takes at most: the end of what the program printed, with what we say of it
 	Score     string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
 	History   int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
 }

@@ -40,7 +40,7 @@ func python(t testing.TB, s Settings, words []string, code, data string) *Env {
 	return e
 }
 
-// Microseconds of a verdict, by the size of a request; a plain loop in Python takes
+// Microseconds of a score, by the size of a request; a plain loop in Python takes
 // 0.2 for this reward.
 func BenchmarkScore(b *testing.B) {
 	for name, batch := range map[string]int{"batch 1": 1, "batch 64": 64} {
@@ -73,7 +73,7 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// judgeAll judges an attempt n times, so many at a time.
+// judgeAll scores an attempt n times, so many at a time.
 func judgeAll(b *testing.B, e *Env, a env.Attempt, n, atATime int) {
 	b.Helper()
 	var all sync.WaitGroup

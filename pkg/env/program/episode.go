@@ -80,7 +80,7 @@ type turn struct {
 	Verdict *verdictView `json:"verdict,omitempty"`
 }
 
-// verdictView is a verdict as a program is shown it.
+// verdictView is a score as a program is shown it.
 type verdictView struct {
 	Outcome  string             `json:"outcome"`
 	Reward   float64            `json:"reward"`
@@ -101,7 +101,7 @@ func viewOf(v *env.TurnVerdict) *verdictView {
 }
 
 // Next has the program answer the policy's message, which in a recipe with waves has
-// its verdict first. After the last message that there may be nothing is asked.
+// its score first. After the last message that there may be nothing is asked.
 func (p *episode) Next(ctx context.Context, conversation []shard.Message, last *env.TurnVerdict) (env.Step, error) {
 	said := env.Said(conversation, 0)
 	if len(said) == 0 || said[len(said)-1] != len(conversation)-1 {
@@ -175,7 +175,7 @@ func (p *episode) resume(ctx context.Context, before []shard.Message, alone bool
 			next = said[i+1]
 		}
 		if next != p.prompt && !slices.Equal(step.Messages, before[at+1:next]) {
-			return fmt.Errorf("task %q: the program answered message %d of an episode otherwise when it was played again: an episode must follow from its task, its seed and the messages alone", p.task.ID, i+1)
+			return fmt.Errorf("task %q: the program gave another answer to message %d when the episode was replayed: an episode may depend only on its task, its seed and the messages", p.task.ID, i+1)
 		}
 	}
 	p.live = true
@@ -194,7 +194,7 @@ func (p *episode) say(ctx context.Context, said string, verdict *env.TurnVerdict
 		Fresh    bool      `json:"fresh"`
 	}
 	if err := plainjson.Strict(raw, &step); err != nil {
-		return env.Step{}, badAnswer(verbNext, raw, fmt.Sprintf(`{"messages": […]} is wanted, or {} when the episode is over: %v`, err))
+		return env.Step{}, badAnswer(verbNext, raw, fmt.Sprintf(`want {"messages": […]}, or {} at the end of the episode: %v`, err))
 	}
 	if len(step.Messages) > 0 {
 		if err := checkMessages(step.Messages); err != nil {
@@ -225,7 +225,7 @@ func (p *episode) Close() error {
 
 // badAnswer is an item that the program must not say. The program is well.
 func badAnswer(verb string, raw json.RawMessage, wanted string) error {
-	return &itemError{verb, fmt.Sprintf("it said %s: %s", stdio.Shown(raw), wanted)}
+	return &itemError{verb, fmt.Sprintf("it answered %s: %s", stdio.Shown(raw), wanted)}
 }
 
 // checkMessages checks messages that a program or a file has given.

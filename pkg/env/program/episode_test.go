@@ -35,7 +35,7 @@ func played(ctx context.Context, e *Env, task env.Task) ([]shard.Message, error)
 }
 
 // Many episodes at once, in two programs that are killed again and again, come to the
-// same conversations and verdicts as one alone.
+// same conversations and scores as one alone.
 func TestEpisodes(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "game")
@@ -112,12 +112,12 @@ func TestEpisodeThatVaries(t *testing.T) {
 	}
 	e.pool.slots[0].process.Kill()
 	messages = append(append(messages, step.Messages...), shard.Message{Role: "assistant", Content: "2"})
-	if _, err = episode.Next(t.Context(), messages, nil); err == nil || !strings.Contains(err.Error(), "otherwise when it was played again") {
+	if _, err = episode.Next(t.Context(), messages, nil); err == nil || !strings.Contains(err.Error(), "when the episode was replayed") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// With waves a message waits for its verdict, and the program is told it.
+// With waves a message waits for its score, and the program is told it.
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "game")

@@ -82,7 +82,7 @@ func TestNothingIsLeft(t *testing.T) {
 // TestRelativeFolder: a recipe that is named by a relative path may have a sandbox.
 func TestRelativeFolder(t *testing.T) {
 	if missing := sandbox.Probe().Missing([]string{sandbox.Files, sandbox.Network}); len(missing) > 0 {
-		t.Skip("no cage here")
+		t.Skip("no sandbox here")
 	}
 	folder := t.TempDir()
 	t.Chdir(filepath.Dir(folder))

@@ -20,7 +20,7 @@ func (p *pool) ready(s *slot) error {
 		p.mutex.Lock()
 		p.endProgram(s)
 		if p.talked++; p.talked >= mostInARow {
-			p.broken = exitcode.Unavailablef("the program %q says more than it is asked: its standard output is for answers, and what else it prints goes to standard error", p.settings.Command[0])
+			p.broken = exitcode.Unavailablef("the program %q printed more than was requested: use standard output only for answers, and standard error for other output", p.settings.Command[0])
 		}
 		err := p.broken
 		p.mutex.Unlock()
@@ -84,10 +84,10 @@ func (p *pool) describe(started *stdio.Process) (*description, error) {
 	}
 	d := &description{}
 	if err := plainjson.Strict(a.Result, d); err != nil {
-		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol", "name", "does", "answer"} is wanted: %w`, p.settings.Command[0], stdio.Shown(a.Result), err)
+		return nil, fmt.Errorf(`the program %q describes itself as %s, want {"protocol", "name", "does", "answer"}: %w`, p.settings.Command[0], stdio.Shown(a.Result), err)
 	}
 	if d.Protocol != protocol {
-		return nil, fmt.Errorf(`the program %q describes itself as %s: {"protocol": %d, "does": […]} is wanted, the protocol of data/README.md`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
+		return nil, fmt.Errorf(`the program %q describes itself as %s, want {"protocol": %d, "does": […]} (see data/README.md)`, p.settings.Command[0], stdio.Shown(a.Result), protocol)
 	}
 	return d, nil
 }

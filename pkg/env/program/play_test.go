@@ -76,7 +76,7 @@ func play(words []string) {
 // quit has a program refuse a request as a whole.
 const quit = "quit"
 
-// judged is the verdict of a program without episodes.
+// judged is the score of a program without episodes.
 func judged(words []string, id int, said string, task taskView) string {
 	switch {
 	case words[0] == "bad" && said == "bad":
@@ -107,7 +107,7 @@ func wait() string {
 	}
 }
 
-// misbehave does what a program must not, or is the verdict that it must not give.
+// misbehave does what a program must not, or is the score that it must not give.
 func misbehave(mode string, id int) string {
 	say := func(format string, args ...any) string {
 		fmt.Printf(format+"\n", args...)

@@ -323,7 +323,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 	}
 	var results []json.RawMessage
 	if json.Unmarshal(a.Result, &results) != nil || len(results) != len(batch) {
-		return nil, fmt.Errorf("the program %q answered %d items of %q with %s: a list of as many results is wanted",
+		return nil, fmt.Errorf("the program %q answered %d items of %q with %s, want a list of as many results",
 			p.settings.Command[0], len(batch), batch[0].verb, stdio.Shown(a.Result))
 	}
 	return results, nil

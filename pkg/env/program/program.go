@@ -1,10 +1,10 @@
 // Package program is the environment of whoever brings a reward, data or an
 // environment of their own: a program in any language that answers JSON lines. It
-// may have the tasks, word the prompts, answer the policy's messages and judge
+// may have the tasks, word the prompts, answer the policy's messages and score
 // them; what of it the program does not do, files and templates do.
 //
 // Nothing later than a request depends on the program again: tasks, prompts, answers
-// and verdicts are sealed. A program that crashes, hangs or says what it must not is
+// and scores are sealed. A program that crashes, hangs or says what it must not is
 // our failure (outcome infra), named with its last words, and never a reward.
 package program
 
@@ -162,10 +162,10 @@ func empty(settings Settings, folder string) *Env {
 // fits checks that the program does what the recipe leaves to it.
 func (e *Env) fits(about *description, data Data) error {
 	does := func(what string) bool { return slices.Contains(about.Does, what) }
-	hint := func(err error) error { return exitcode.WithHint(err, "the program says that it does %q", about.Does) }
+	hint := func(err error) error { return exitcode.WithHint(err, "the program offers %q", about.Does) }
 	switch {
 	case !does(verbScore):
-		return hint(exitcode.Dataf("env.program.command: the program %q gives no verdicts (score)", about.Name))
+		return hint(exitcode.Dataf("env.program.command: the program %q does not score (score)", about.Name))
 	case e.settings.Program.MaxTurns > 1 && !does(verbNext):
 		return hint(exitcode.Usagef("env.program.max_turns is %d: the program %q answers no messages (begin, next)", e.settings.Program.MaxTurns, about.Name))
 	case len(data.Train.Files) == 0 && !does(verbTasks):

@@ -117,10 +117,10 @@ var misbehaviour = map[string]string{
 	"binary":       "answered request N with",
 	"nan":          "answered request N with",
 	"infinity":     "answered request N with",
-	"nantext":      `cannot score: it said {"reward":"nan"}`,
-	"null":         `cannot score: it said {"reward":null}: {"reward": a number} is wanted`,
-	"empty":        `cannot score: it said {}: {"reward": a number} is wanted`,
-	"text":         `cannot score: it said "good"`,
+	"nantext":      `cannot score: it answered {"reward":"nan"}`,
+	"null":         `cannot score: it answered {"reward":null}: want {"reward": a number}`,
+	"empty":        `cannot score: it answered {}: want {"reward": a number}`,
+	"text":         `cannot score: it answered "good"`,
 	"few":          `answered 1 items of "score" with []`,
 	"many":         `answered 1 items of "score" with`,
 	"object":       `answered 1 items of "score" with {"reward":1}`,
@@ -139,10 +139,10 @@ var misbehaviour = map[string]string{
 	"range":        "score must be from 0 to 1",
 	"outcome":      "outcome must be ok, wrong, invalid or timeout",
 	"slip":         `there is no field "feedbak": the fields are error, reward, score,`,
-	"turns":        "it has verdicts on 3 of 1 messages",
+	"turns":        "it has scores for 3 of 1 messages",
 	"parts":        "there may be 64 parts",
-	"partnan":      "cannot score: it said",
-	"huge":         "cannot score: it said",
+	"partnan":      "cannot score: it answered",
+	"huge":         "cannot score: it answered",
 	"deep":         "answered request N with",
 	"itemerror":    "cannot score: KeyError: 'solution' (reward.py:7)",
 	"error":        "cannot score: everything is wrong",
@@ -157,7 +157,7 @@ var numbers = regexp.MustCompile(`(request |"id": "?)[0-9]+`)
 
 // TestMisbehaviour: whatever a program does over one response, that response is our
 // failure with one clear line, nothing hangs, and those beside and after it have
-// their verdicts.
+// their scores.
 func TestMisbehaviour(t *testing.T) {
 	t.Parallel()
 	if len(misbehaviour) < 40 {
@@ -210,7 +210,7 @@ func TestTalks(t *testing.T) {
 		}
 		last = err
 	}
-	if last == nil || !strings.Contains(last.Error(), "says more than it is asked") {
+	if last == nil || !strings.Contains(last.Error(), "printed more than was requested") {
 		t.Errorf("after %d verdicts: %v", mostInARow+2, last)
 	}
 }
@@ -225,9 +225,9 @@ func TestRefused(t *testing.T) {
 		code  int
 	}{
 		{[]string{"start", "crash"}, 1, "ended: exit status 1; its last words: ModuleNotFoundError: No module named 'torch'", exitcode.Unavailable},
-		{[]string{"start", "protocol"}, 1, `{"protocol": 1, "does": […]} is wanted`, exitcode.Unavailable},
+		{[]string{"start", "protocol"}, 1, `want {"protocol": 1, "does": […]}`, exitcode.Unavailable},
 		{[]string{"start", "error"}, 1, "cannot start: no licence", exitcode.Unavailable},
-		{[]string{"start", "noscore"}, 1, "gives no verdicts (score)", exitcode.Data},
+		{[]string{"start", "noscore"}, 1, "does not score (score)", exitcode.Data},
 		{[]string{"echo"}, 3, "answers no messages", exitcode.Usage},
 		{[]string{"start", "hang"}, 1, "did not answer within 500ms", exitcode.Unavailable},
 		{[]string{"start", "twice"}, 1, `the id "train/a" is that of line 1 too`, exitcode.Data},
@@ -304,13 +304,13 @@ func TestTasksOfTheProgram(t *testing.T) {
 	}
 }
 
-// A caged program judges, and sees no file but what it was granted.
+// A sandboxed program scores, and sees no file but what it was granted.
 func TestCage(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "cage")
 	s.Program.Cage = &Cage{Require: []string{sandbox.Files}}
 	if err := sandbox.Probe().Require(s.Program.Cage.Require); err != nil {
-		t.Skipf("no cage here: %v", err)
+		t.Skipf("no sandbox here: %v", err)
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
@@ -403,7 +403,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// FuzzVerdict: whatever a program says is a verdict with finite numbers or an error.
+// FuzzVerdict: whatever a program says is a score with finite numbers or an error.
 func FuzzVerdict(f *testing.F) {
 	for _, text := range []string{`{"reward": 1}`, `{"reward": 1e308, "score": 0.5, "turns": [{"reward": 0}]}`, `[]`, `{"reward": "1"}`, `{"parts": {"a": 1}}`} {
 		f.Add(text)

@@ -50,7 +50,7 @@ func (e *Env) askPrompt(task env.Task, kind shard.Kind, parent env.Parent) ([]sh
 		Messages []message `json:"messages"`
 	}
 	if err := plainjson.Strict(raw, &said); err != nil {
-		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, fmt.Sprintf(`{"messages": […]} is wanted: %v`, err)))
+		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, fmt.Sprintf(`want {"messages": […]}: %v`, err)))
 	}
 	if err := checkMessages(said.Messages); err != nil {
 		return nil, fmt.Errorf("prompting %q: %w", task.ID, badAnswer(verbPrompt, raw, err.Error()))

@@ -72,7 +72,7 @@ func TestPython(t *testing.T) {
 		e.Close()
 	}
 	e := python(t, *DefaultSettings(), []string{"reward.py:nan"}, styles, `{"prompt": "6*7?", "answer": "42"}`)
-	if _, err := e.Score(t.Context(), said(e, 0, "x")); err == nil || err.Error() != `judging task "t/1": env.program.command cannot score: ValueError: reward is nan: a number is wanted` {
+	if _, err := e.Score(t.Context(), said(e, 0, "x")); err == nil || err.Error() != `scoring task "t/1": env.program.command cannot score: ValueError: reward is nan: a number is wanted` {
 		t.Errorf("NaN: %v", err)
 	}
 	e = python(t, *DefaultSettings(), []string{"reward.py:chance"}, styles, `{"prompt": "6*7?", "answer": "42"}`)

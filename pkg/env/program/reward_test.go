@@ -9,7 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 )
 
-// A verdict may say that it has no error; a field that nobody reads is refused.
+// A score may say that it has no error; a field that nobody reads is refused.
 func TestVerdictFields(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

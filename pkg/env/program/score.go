@@ -30,7 +30,7 @@ type attemptView struct {
 	Finish   string     `json:"finish"`  // of its last message: stop or length
 }
 
-// What a verdict may hold, beyond which the program is taken to be wrong.
+// What a score may hold, beyond which the program is taken to be wrong.
 const (
 	maxParts      = 64
 	maxNameBytes  = 100
@@ -55,8 +55,8 @@ type judgement struct {
 	Turns  []judgement `json:"turns"`
 }
 
-// Score has the program judge an attempt. Where it says nothing of earlier messages,
-// they are judged with the last one: neither right nor rewarded.
+// Score has the program score an attempt. Where it says nothing of earlier messages,
+// they are scored with the last one: neither right nor rewarded.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	if len(a.Own) == 0 || a.Own[len(a.Own)-1] != len(a.Messages)-1 {
 		return env.Verdict{}, exitcode.Bugf("scoring %q: the conversation does not end with a response", a.Task.ID)
@@ -67,7 +67,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	}
 	raw, err := e.ask(ctx, verbScore, attemptView{view, a.Kind, toMessages(a.Messages), e.opening(a.Task, a.Messages), a.Own, a.Finish})
 	if err != nil {
-		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, err)
+		return env.Verdict{}, fmt.Errorf("scoring task %q: %w", a.Task.ID, err)
 	}
 	verdict, err := readVerdict(raw, a)
 	verdict.Protection = unprotected
@@ -75,7 +75,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 		verdict.Protection = sandbox.Probe().String()
 	}
 	if err != nil {
-		return env.Verdict{}, fmt.Errorf("judging task %q: %w", a.Task.ID, badAnswer(verbScore, raw, err.Error()))
+		return env.Verdict{}, fmt.Errorf("scoring task %q: %w", a.Task.ID, badAnswer(verbScore, raw, err.Error()))
 	}
 	return verdict, nil
 }
@@ -84,10 +84,10 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 func readVerdict(raw json.RawMessage, a env.Attempt) (env.Verdict, error) {
 	var said judgement
 	if err := plainjson.Strict(raw, &said); err != nil {
-		return env.Verdict{}, fmt.Errorf(`{"reward": a number, …} is wanted: %w`, err)
+		return env.Verdict{}, fmt.Errorf(`want {"reward": a number, …}: %w`, err)
 	}
 	if n := len(said.Turns); n != 0 && n != len(a.Own) {
-		return env.Verdict{}, fmt.Errorf("it has verdicts on %d of %d messages", n, len(a.Own))
+		return env.Verdict{}, fmt.Errorf("it has scores for %d of %d messages", n, len(a.Own))
 	}
 	last, err := said.verdict()
 	if err != nil {
@@ -115,7 +115,7 @@ func readVerdict(raw json.RawMessage, a env.Attempt) (env.Verdict, error) {
 // the nearer end elsewhere, unless the program says another; a score of 1 is right.
 func (j judgement) verdict() (v env.TurnVerdict, err error) {
 	if j.Reward == nil {
-		return v, fmt.Errorf(`{"reward": a number} is wanted`)
+		return v, fmt.Errorf(`want {"reward": a number}`)
 	}
 	if !(math.Abs(*j.Reward) <= maxReward) {
 		return v, fmt.Errorf("the reward must be from %g to %g", -maxReward, maxReward)

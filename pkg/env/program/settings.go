@@ -36,20 +36,20 @@ type Prompts struct {
 
 // Program says which program it is, and how it is run and spoken with.
 type Program struct {
-	Command         []string `yaml:"command"`          // program, one word to an entry, started in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights and little of your environment, unless cage is given
+	Command         []string `yaml:"command"`          // program, one word to an entry, started in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights and little of your environment, unless sandbox is given
 	PassEnvironment []string `yaml:"pass_environment"` // names of the variables that it gets of your environment, beside PATH, HOME, LANG and the like; a * at the end stands for any rest
 	MaxTurns        int      `yaml:"max_turns"`        // messages of the policy in one episode; with more than 1 the program answers them (begin, next)
-	Waves           bool     `yaml:"waves"`            // each message is judged before the program answers it, in a score task: for verdicts that take minutes
+	Waves           bool     `yaml:"waves"`            // each message is scored before the program answers it, in a score task: for scores that take minutes
 	Processes       int      `yaml:"processes"`        // programs at a time in each task; 0 for one on each core. More than cores for rewards that wait for something else
-	Batch           int      `yaml:"batch"`            // verdicts that a program is asked for in one request, at most
+	Batch           int      `yaml:"batch"`            // scores that a program is asked for in one request, at most
 	Seconds         float64  `yaml:"seconds"`          // that one answer may take; an answer to a request of several as many times as long
 	StartSeconds    float64  `yaml:"start_seconds"`    // that the first answer may take, imports included
 	Retries         int      `yaml:"retries"`          // how often a program that has crashed, hangs or says what it must not is started again for the same request
-	MaxFailed       float64  `yaml:"max_failed"`       // share of a task's episodes or verdicts that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
-	Cage            *Cage    `yaml:"cage"`             // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no cage
+	MaxFailed       float64  `yaml:"max_failed"`       // share of a task's episodes or scores that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
+	Cage            *Cage    `yaml:"cage"`             // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no sandbox
 }
 
-// Cage says what a caged program may have. It reads the system's own files and
+// Cage says what a sandboxed program may have. It reads the system's own files and
 // the folder of the recipe, and writes nowhere but in a folder of its own.
 type Cage struct {
 	Read     []string `yaml:"read" path:"file"` // more files and folders that it may read and run, such as a virtual environment; $NAME is taken from the environment

@@ -16,7 +16,7 @@ type kind interface {
 	given(question string) string
 	// best is an answer of quality 1, where it is known without a search; else "".
 	best(question string) string
-	// quality judges an answer: 0 to 1, or why it is none.
+	// quality scores an answer: 0 to 1, or why it is none.
 	quality(question, answer string) (quality float64, why string)
 	// repair makes an answer better in one place; it leaves the best as it is.
 	repair(question, answer string, d *draws) string

@@ -95,7 +95,7 @@ func heldOut(question string, share float64) bool {
 // Name returns "puzzle".
 func (e *Env) Name() string { return Name }
 
-// Traits are those of answers in one message, judged at once.
+// Traits are those of answers in one message, scored at once.
 func (e *Env) Traits() env.Traits { return traits }
 
 // Inputs lists none: nothing is read.
@@ -156,7 +156,7 @@ func (e *Env) Begin(context.Context, env.Task, []shard.Message) (env.Episode, er
 	return env.Reply(func([]shard.Message) ([]shard.Message, error) { return nil, nil }), nil
 }
 
-// Score judges the answer: the reward is its quality. An answer of quality 1 is ok,
+// Score scores the answer: the reward is its quality. An answer of quality 1 is ok,
 // any other wrong, and what is no answer invalid.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	if err := ctx.Err(); err != nil {

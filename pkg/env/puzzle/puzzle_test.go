@@ -165,7 +165,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// Demonstrations are judged as anybody's answers are: valid, one step better than
+// Demonstrations are scored as anybody's answers are: valid, one step better than
 // what they start from, and no more.
 func TestDemonstrations(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ type Data struct {
 
 func init() {
 	env.Register(env.Maker{
-		Name: Name, Summary: "puzzles whose answers have a quality and can be repaired step by step",
+		Name: Name, Summary: "puzzles whose answers have a quality and can be corrected step by step",
 		Settings: func() any {
 			return &Settings{Prompts{Initial: "{question}=", Improve: "{previous_response};{question}=", Diverge: "{previous_response}!{question}="}}
 		},

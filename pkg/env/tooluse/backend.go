@@ -26,7 +26,7 @@ type Call struct {
 // Result is what a call gave.
 type Result struct {
 	Text string // for the policy
-	// Failed says that the call could not be carried out, by its own fault: no
+	// Failed says that the call could not be executed, by its own fault: no
 	// later call of the same message is made.
 	Failed bool
 }
@@ -38,7 +38,7 @@ type Grade struct {
 	Why        string
 }
 
-// Backend carries out the calls of one episode, and holds the state that they
+// Backend runs the calls of one episode, and holds the state that they
 // act on. It does the same
 // whenever the same calls are made in the same order: that is how it is brought
 // back to where a history has left it.
@@ -46,7 +46,7 @@ type Grade struct {
 // Errors are failures of ours; what a policy does wrong is a result.
 type Backend interface {
 	Call(ctx context.Context, call Call) (Result, error)
-	// Grade scores the calls that were carried out in each of the user's turns.
+	// Grade scores the calls that were executed in each of the user's turns.
 	// executed holds those that failed too.
 	Grade(ctx context.Context, executed [][]Executed) (Grade, error)
 	Close() error
@@ -56,7 +56,7 @@ type Backend interface {
 // after each message.
 type gradedAtAnyTime interface{ gradedAtAnyTime() }
 
-// Executed is a call that was carried out.
+// Executed is a call that was executed.
 type Executed struct {
 	Call
 	Failed bool

@@ -9,8 +9,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// BenchmarkSteps plays and judges the reference calls of whole conversations,
-// one call to a message: a step is one message of the policy, read, carried out
+// BenchmarkSteps plays and scores the reference calls of whole conversations,
+// one call to a message: a step is one message of the policy, read, executed
 // and answered. It runs on one core.
 func BenchmarkSteps(b *testing.B) {
 	for _, set := range []struct{ name, folder, halves string }{{"small", small, ""}, {"bfcl", "", "split_100_100.json"}} {

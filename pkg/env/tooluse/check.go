@@ -24,7 +24,7 @@ type checkSettings struct {
 }
 
 var checker = env.LineChecker{
-	Doc: `a line is {"id", "turns": [[{"name", "args"}...]...]}, where id names a task of BFCL multi-turn-base, and its verdict
+	Doc: `a line is {"id", "turns": [[{"name", "args"}...]...]}, where id names a task of BFCL multi-turn-base, and its score
 {"id", "official_valid", "error_type", "state_equal", "calls_subset", "reward"}; the first two are BFCL's checker's, the others ExIt's`,
 	Settings: func() any { return new(checkSettings) },
 	Line:     func() any { return new(toolCalls) },

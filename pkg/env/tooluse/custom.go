@@ -111,7 +111,7 @@ func readFunctions(path string) ([]Function, error) {
 	}
 	var functions []Function
 	if err := plainjson.Strict(text, &functions); err != nil {
-		return nil, exitcode.Dataf("%s: a list of functions, each with name, description and parameters, is wanted: %w", path, err)
+		return nil, exitcode.Dataf("%s: want a list of functions, each with name, description and parameters: %w", path, err)
 	}
 	if len(functions) == 0 {
 		return nil, exitcode.Dataf("%s has no function", path)
@@ -217,7 +217,7 @@ func parseCustom(line []byte, functions []Function, program *program) (problem, 
 	return p, nil
 }
 
-// play has the program carry out the calls.
+// play has the program run the calls.
 func (p *problem) play(program *program) {
 	names := map[string]bool{}
 	for _, f := range p.functions {

@@ -242,7 +242,7 @@ func TestProgramIsLost(t *testing.T) {
 	}
 }
 
-// TestProgramFails: what the program does wrong is ours, and never a verdict.
+// TestProgramFails: what the program does wrong is ours, and never a score.
 func TestProgramFails(t *testing.T) {
 	const look, pay = `<tool>[{"name": "look", "args": {}}]</tool>`, `<tool>[{"name": "pay", "args": {"amount": 1}}]</tool>`
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ const (
 )
 
 // Demonstration plays a task with its reference calls: an episode that is
-// carried out in full, or for improve and diverge one that iterates on a step
+// executed in full, or for improve and diverge one that iterates on a step
 // of it. It is false for a task without reference calls, and for one whose
 // reference calls fail.
 func (e *Env) Demonstration(of env.Task, kind shard.Kind, stream rng.Stream) (conversation []shard.Message, ok bool, err error) {

@@ -30,7 +30,7 @@ func (e *Env) newEpisode(t *task) *episode {
 // results of its calls, or after <TASK_FINISHED> with the user's next request.
 // The episode is over when the user has no request left, after <TASK_ERROR>,
 // after a message without a valid ending, and after the last step, whose calls
-// are still carried out.
+// are still executed.
 func (e *episode) Next(ctx context.Context, conversation []shard.Message, _ *env.TurnVerdict) (env.Step, error) {
 	if len(conversation) == 0 || conversation[len(conversation)-1].Role != roleAssistant {
 		return env.Step{}, exitcode.Bugf("continuing %q: the conversation does not end with the policy's message", e.task.ID)
@@ -77,7 +77,7 @@ func (e *episode) step(ctx context.Context, said string) ([]shard.Message, error
 	return answer, nil
 }
 
-// run carries out a list of calls in its order, up to the first that fails and
+// run runs a list of calls in its order, up to the first that fails and
 // no more than may be.
 func (e *episode) run(ctx context.Context, text string) (results []string, err error) {
 	entries, why := parseList(text)

@@ -20,7 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
-// program is the command that carries out the user's functions. Each episode
+// program is the command that runs the user's functions. Each episode
 // has a process of its own, which is killed when the episode ends; when there
 // are too many of them, the one that has rested longest is killed earlier and
 // started again once its episode goes on.
@@ -245,7 +245,7 @@ func (b *programBackend) release() {
 	b.program.mutex.Unlock()
 }
 
-// scoring is what the program is told when it is to judge an episode.
+// scoring is what the program is told when it is to score an episode.
 type scoring struct {
 	Task  string   `json:"task"`
 	Truth [][]Call `json:"truth,omitempty"` // reference calls of each turn that was played
@@ -305,10 +305,10 @@ func (b *programBackend) score(ctx context.Context, calls [][]Call) (Grade, erro
 		Milestones []string `json:"milestones"`
 	}
 	if err := plainjson.Strict(a.Result, &verdict); err != nil {
-		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score", "why", "milestones"} is wanted: %w`, task, clip(string(a.Result), 200), err)
+		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s, want {"score", "why", "milestones"}: %w`, task, clip(string(a.Result), 200), err)
 	}
 	if verdict.Score == nil || !(*verdict.Score >= 0 && *verdict.Score <= 1) {
-		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s: {"score": a number from 0 to 1} is wanted`, task, clip(string(a.Result), 200))
+		return Grade{}, exitcode.Dataf(`env.tooluse.command scores task %q with %s, want {"score": a number from 0 to 1}`, task, clip(string(a.Result), 200))
 	}
 	return Grade{Score: *verdict.Score, Why: verdict.Why, Milestones: verdict.Milestones}, nil
 }

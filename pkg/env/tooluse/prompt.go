@@ -54,7 +54,7 @@ func (t *task) opening() []shard.Message {
 // with the user's request of the turn that y_t belongs to, as in the paper's
 // examples of tool use (appendix D): in the place of that request where y_t
 // directly follows it, else as one more message of the user. What y_t did is
-// not shown, for the next iterate is carried out instead of it.
+// not shown, for the next iterate is executed instead of it.
 func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
 	history := parent.Messages
 	t, known := e.tasks[of.ID]

@@ -95,7 +95,7 @@ func TestClip(t *testing.T) {
 }
 
 // FuzzEpisode: whatever a policy says, an episode goes on or ends, its
-// messages are texts, and playing it again gives the same verdict.
+// messages are texts, and playing it again gives the same score.
 func FuzzEpisode(f *testing.F) {
 	for _, seed := range []string{
 		`<tool>[{"name": "mkdir", "args": {"dir_name": "a"}}]</tool>`, `<tool>[{"name": "cd", "args": {"folder": {}}}, 3]</tool>`,

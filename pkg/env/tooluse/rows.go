@@ -81,7 +81,7 @@ func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, err
 	return e, nil
 }
 
-// readSource makes the problem of a row, whose calls the program carries out
+// readSource makes the problem of a row, whose calls the program runs
 // if it is not one of BFCL's.
 func readSource(row shard.TaskRow, own *program) (problem, error) {
 	var kept source

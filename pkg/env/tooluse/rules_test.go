@@ -157,7 +157,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%s: %d steps, reward %g, %s, %q; want %d, %g, %s, %q", c.what, steps, v.Reward, v.Outcome, v.Feedback, c.steps, c.reward, c.outcome, c.feedback)
 		}
 	}
-	// Of a flood the first calls are carried out, and the policy is told.
+	// Of a flood the first calls are executed, and the policy is told.
 	p := play(t, train, task, opening(t, train, task), lines(tool(login, open, many(30, look)), taskFinished))
 	if said := p.conversation[3].Content; !strings.HasSuffix(said, `"Error: 12 more of the calls were not made, for there may be 20 in one message."] </tool_result>`) {
 		t.Errorf("a flood is answered with %s", said)
@@ -165,7 +165,7 @@ func TestEnds(t *testing.T) {
 }
 
 // TestCut: an episode that the context had no more room for ends with results
-// instead of a message of the policy, and is judged by what was done; one whose
+// instead of a message of the policy, and is scored by what was done; one whose
 // message was cut is invalid.
 func TestCut(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// longestExtracted bounds the calls that a verdict shows, in bytes.
+// longestExtracted bounds the calls that a score shows, in bytes.
 const longestExtracted = 16 << 10
 
 // Score plays an attempt again and grades its calls. Its reward is the backend's
@@ -19,7 +19,7 @@ const longestExtracted = 16 << 10
 // or has run out of steps: what counts is what it has done. Only an attempt
 // whose last message has no valid ending is invalid, without a reward.
 //
-// The verdict on an earlier message is what the attempt would have come to had
+// The score of an earlier message is what the attempt would have come to had
 // it ended there, where the backend can tell; a program of the user's own is
 // asked at the end alone.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (verdict env.Verdict, err error) {

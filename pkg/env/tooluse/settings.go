@@ -39,14 +39,14 @@ type ToolUse struct {
 	BFCL            string       `yaml:"bfcl" path:"file"`                       // folder of the files of BFCL's multi-turn-base: its 200 tasks and its functions; empty for functions of your own, whose tasks are data.train.files and data.test.files
 	Halves          string       `yaml:"halves"`                                 // bfcl: JSON file {"train": [ids], "test": [ids]}, in the folder of bfcl unless absolute; empty: halves stratified by turns and classes, drawn by the seed
 	Functions       string       `yaml:"functions" path:"file"`                  // JSON file with the list of your functions, each with name, description and parameters (a JSON schema)
-	Command         []string     `yaml:"command"`                                // program that carries out your functions, one word to an entry, in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights and little of your environment (pass_environment): there is no sandbox
+	Command         []string     `yaml:"command"`                                // program that runs your functions, one word to an entry, in the folder of the recipe; it speaks JSON lines (data/README.md). It runs as it is, with your rights and little of your environment (pass_environment): there is no sandbox
 	PassEnvironment []string     `yaml:"pass_environment"`                       // command: names of the variables that the program gets of your environment, beside PATH, HOME, LANG and the like; a * at the end stands for any rest
 	System          string       `yaml:"system"`                                 // template of the system message; {tools} stands for the functions
 	Docs            string       `yaml:"docs" choices:"schema,signature"`        // how {tools} shows a function: schema, its JSON; or signature, one short line
 	ResultRole      string       `yaml:"result_role" choices:"system,user,tool"` // role of the message that the results come back in
 	Train           EpisodeRules `yaml:"train"`                                  // episodes of the training split
 	Test            EpisodeRules `yaml:"test"`                                   // episodes of the test split
-	MaxCalls        int          `yaml:"max_calls"`                              // calls of one message that are carried out
+	MaxCalls        int          `yaml:"max_calls"`                              // calls of one message that are executed
 	MaxResultBytes  int          `yaml:"max_result_bytes"`                       // of one result that are shown
 	CallSeconds     float64      `yaml:"call_seconds"`                           // command: how long one answer may take
 	Retries         int          `yaml:"retries"`                                // command: how often a program that has crashed or hangs is started again in an episode, which is then played again up to there
@@ -56,7 +56,7 @@ type ToolUse struct {
 
 // EpisodeRules say when an episode is over.
 type EpisodeRules struct {
-	UserTurns int `yaml:"user_turns"` // requests of the user that are played and judged, each after <TASK_FINISHED> of the one before; 0 for all
+	UserTurns int `yaml:"user_turns"` // requests of the user that are played and scored, each after <TASK_FINISHED> of the one before; 0 for all
 	Steps     int `yaml:"steps"`      // messages of the policy, in all turns together
 }
 
@@ -80,7 +80,7 @@ type Source struct {
 
 func init() {
 	env.Register(env.Maker{
-		Name: Name, Summary: "requests that are carried out by calling functions: BFCL's multi-turn tasks, or your own program's",
+		Name: Name, Summary: "requests to fulfil by calling functions: BFCL's multi-turn tasks, or your own program's",
 		Settings: func() any { return DefaultSettings() },
 		Data:     func() any { return &Data{} },
 		Validate: func(c *config.Checker, settings, data any) { validate(c, settings.(*Settings), data.(*Data)) },
@@ -216,7 +216,7 @@ func checkTools(c *config.Checker, u ToolUse, data *Data) {
 		return
 	}
 	if len(u.Command) == 0 || strings.TrimSpace(u.Command[0]) == "" {
-		c.Add("env.tooluse.command", nil, "must name the program that carries out %s", own)
+		c.Add("env.tooluse.command", nil, "must name the program that executes %s", own)
 	}
 	c.Positive("env.tooluse.call_seconds", u.CallSeconds)
 	c.AtLeast("env.tooluse.retries", u.Retries, 0)

@@ -1,4 +1,4 @@
-// Package tooluse is the environment of requests that are carried out by
+// Package tooluse is the environment of requests that are executed by
 // calling functions: those of BFCL's multi-turn tasks, which package bfcl
 // simulates, or those of a program of the user's own. Prompts, rewards and the
 // split of the tasks are those of ExIt (Jiang, Lupu, Bachrach, "Bootstrapping

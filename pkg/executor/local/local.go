@@ -79,15 +79,15 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 		return err
 	}
 	if array.CPUs > p.cores {
-		return exitcode.Unavailablef("a task of %s asks for %d cores; there are %d", array.Name(), array.CPUs, p.cores)
+		return exitcode.Unavailablef("a task of %s requests %d cores; this machine has %d", array.Name(), array.CPUs, p.cores)
 	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {
-		return exitcode.Unavailablef("finding the program of %s: %w", array.Name(), err)
+		return exitcode.Unavailablef("find the program of %s: %w", array.Name(), err)
 	}
 	array.Command = append([]string{binary}, array.Command[1:]...)
 	if err := os.MkdirAll(array.LogDir, 0o777); err != nil {
-		return exitcode.IOf("making the log folder: %w", err)
+		return exitcode.IOf("create the log folder: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Pool) launchOne(ctx context.Context, array executor.Array, shard int, d
 	if err != nil {
 		now := time.Now()
 		done(executor.Result{
-			Shard: shard, Exit: -1, Cause: executor.CauseStopped, Evidence: "never started: " + err.Error(),
+			Shard: shard, Exit: -1, Cause: executor.CauseStopped, Evidence: "not started: " + err.Error(),
 			Start: now, End: now, Log: array.Log(shard),
 		})
 		return
@@ -167,7 +167,7 @@ func arguments(array executor.Array, shard int) []string {
 func openLog(path string) (*os.File, error) {
 	log, err := plainfile.Create(path, os.O_APPEND)
 	if err != nil {
-		return nil, fmt.Errorf("opening the log: %w", err)
+		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	return log, nil
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play carries out a test task: words separated by commas, in turn.
+// play runs a test task: words separated by commas, in turn.
 func play(task string, args []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR2)

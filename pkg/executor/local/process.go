@@ -46,7 +46,7 @@ func (processStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
 	return status.ExitStatus(), 0
 }
 
-// run carries out one task and says how it ended.
+// run runs one task and says how it ended.
 func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result executor.Result) {
 	result = executor.Result{Shard: shard, Exit: -1, Log: array.Log(shard), Start: time.Now()}
 	defer func() { result.End = time.Now() }()
@@ -135,7 +135,7 @@ func (p *Pool) ending(result executor.Result, err error, stopped executor.Cause)
 	if stopped == "" || result.Cause == executor.CauseOK {
 		return result
 	}
-	// Whoever was told to stop and did is not judged by how.
+	// How a task ended does not matter if it was told to stop and did.
 	if result.Cause == executor.CauseStopped || signal == syscall.SIGKILL {
 		result.Cause = stopped
 	}
@@ -143,7 +143,7 @@ func (p *Pool) ending(result executor.Result, err error, stopped executor.Cause)
 	case executor.CausePreempted, executor.CauseTimeout, executor.CauseNodeFail:
 		result.Evidence += ", after a rehearsed " + string(stopped)
 	default:
-		result.Evidence += ", after it was told to stop"
+		result.Evidence += ", after a request to stop"
 	}
 	return result
 }

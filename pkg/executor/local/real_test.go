@@ -142,7 +142,7 @@ func TestRealSteps(t *testing.T) {
 	check("ignore", executor.CauseStopped, -1, "SIGKILL")
 }
 
-// The first gate finds its binary and hands over its arguments; nothing of
+// The first controller job finds its binary and hands over its arguments; nothing of
 // Lathe itself is under test.
 //
 // Alone: its Slurm takes every core.

@@ -45,7 +45,7 @@ func allocatedCores() (int, error) {
 	}
 	cores, err := strconv.Atoi(os.Getenv("SLURM_CPUS_ON_NODE"))
 	if err != nil || cores < 1 {
-		return 0, exitcode.Unavailablef("neither SLURM_JOB_CPUS_PER_NODE nor SLURM_CPUS_ON_NODE says how many cores the allocation has")
+		return 0, exitcode.Unavailablef("the number of cores of the allocation is unknown: SLURM_JOB_CPUS_PER_NODE and SLURM_CPUS_ON_NODE are not set")
 	}
 	nodes, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES"))
 	if err != nil || nodes < 1 {
@@ -72,12 +72,12 @@ func sumCounts(text string) (int, error) {
 			}
 		}
 		if count*times > uint64(most-total) {
-			return 0, fmt.Errorf("%q adds up to too many", text)
+			return 0, fmt.Errorf("%q has too many cores", text)
 		}
 		total += int(count * times)
 	}
 	if total == 0 {
-		return 0, fmt.Errorf("%q adds up to nothing", text)
+		return 0, fmt.Errorf("%q has no cores", text)
 	}
 	return total, nil
 }

@@ -117,7 +117,7 @@ func isGone(err error) bool {
 }
 
 // ErrQueueFull means that no more jobs are accepted for now.
-var ErrQueueFull = errors.New("the queue takes no more jobs")
+var ErrQueueFull = errors.New("the queue is full")
 
 // ErrNoCluster means that Slurm's commands are here and no cluster answers them.
 var ErrNoCluster = errors.New("no Slurm cluster answers")
@@ -134,10 +134,10 @@ func explain(err error) error {
 	case busy, noCluster:
 		return exitcode.WithHint(exitcode.Unavailablef("%w: %w", ErrNoCluster, err), "see scontrol ping; on a machine that belongs to no cluster use --executor local")
 	case closed:
-		return exitcode.WithHint(exitcode.Unavailablef("%w", err), "the cluster takes no jobs there now; see sinfo, or name another partition in the site profile")
+		return exitcode.WithHint(exitcode.Unavailablef("%w", err), "the partition accepts no jobs now; see sinfo, or name another partition in the site profile")
 	}
 	if failed.name == "sbatch" {
-		return exitcode.WithHint(exitcode.Usagef("%w", err), "the site profile or the recipe's resources ask for what this cluster does not give; see sinfo and lathe run --dry-run")
+		return exitcode.WithHint(exitcode.Usagef("%w", err), "the site profile or the recipe's resources request something that this cluster does not have; see sinfo and lathe run --dry-run")
 	}
 	return exitcode.Unavailablef("%w", err)
 }
@@ -161,7 +161,7 @@ func (c *Cluster) explainSubmission(ctx context.Context, err error) error {
 		}
 	}
 	return exitcode.WithHint(exitcode.Usagef("%w", err),
-		"no other jobs of yours are queued, so the job itself is beyond a limit: give the stage less time, memory, cores or tasks (resources.stages), or name another partition, qos or account in the site profile")
+		"you have no other queued jobs, so the job itself exceeds a limit: request less time, memory, cores or tasks for the stage (resources.stages), or name another partition, qos or account in the site profile")
 }
 
 // lastLines is what a command printed last, in one line of bounded length.

@@ -81,7 +81,7 @@ func parseConfig(text string) (Limits, error) {
 		}
 	}
 	if limits.MaxArraySize < 1 || limits.MaxJobCount < 1 {
-		return Limits{}, exitcode.Unavailablef("scontrol show config gives no MaxArraySize and MaxJobCount; its output begins %q", first(text, 80))
+		return Limits{}, exitcode.Unavailablef("scontrol show config printed no MaxArraySize and MaxJobCount; its output begins %q", first(text, 80))
 	}
 	return limits, nil
 }

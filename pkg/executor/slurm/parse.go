@@ -75,7 +75,7 @@ func parseIndices(text string) ([]int, error) {
 			return nil, err
 		}
 		if len(indices)+(last-first)/step >= maxIndex {
-			return nil, fmt.Errorf("%q is more than an array can have", part)
+			return nil, fmt.Errorf("%q exceeds the size of an array", part)
 		}
 		for i := first; i <= last; i += step {
 			indices = append(indices, i)
@@ -104,18 +104,18 @@ func parseRange(text string) (first, last, step int, err error) {
 		}
 	}
 	if step < 1 || last < first {
-		return 0, 0, 0, fmt.Errorf("%q is no range", text)
+		return 0, 0, 0, fmt.Errorf("%q is not a range", text)
 	}
 	return first, last, step, nil
 }
 
 func parseIndex(text string) (int, error) {
 	if !isNumber(text) {
-		return 0, fmt.Errorf("%q is no index", text)
+		return 0, fmt.Errorf("%q is not an index", text)
 	}
 	index, err := strconv.Atoi(text)
 	if err != nil || index >= maxIndex {
-		return 0, fmt.Errorf("%q is no index of an array", text)
+		return 0, fmt.Errorf("%q is not an index of an array", text)
 	}
 	return index, nil
 }
@@ -236,7 +236,7 @@ func parseSacct(text string) ([]record, error) {
 }
 
 func malformed(command, line string) error {
-	return exitcode.Unavailablef("%s printed a line that cannot be read: %q", command, first(line, 200))
+	return exitcode.Unavailablef("%s printed an invalid line: %q", command, first(line, 200))
 }
 
 // stateWord takes the state out of "CANCELLED by 1000" and "CANCELLED+"; it

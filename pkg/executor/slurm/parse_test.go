@@ -177,7 +177,7 @@ func FuzzParseSacct(f *testing.F) {
 }
 
 // checkRecords: what is accepted names tasks that can exist, and can be
-// judged.
+// scored.
 func checkRecords(t *testing.T, records []record, err error) {
 	if err != nil {
 		if exitcode.Code(err) != exitcode.Unavailable {

@@ -31,7 +31,7 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	if limits.MaxArrayTasks > 0 {
 		size = min(size, limits.MaxArrayTasks)
 	}
-	// Three places are left: for the gate job that submits the array, for the one
+	// Three places are left: for the controller job that submits the array, for the one
 	// that follows it, and for the one that looks again after a while.
 	most := limits.MaxJobCount
 	if limits.MaxSubmit > 0 {
@@ -39,7 +39,7 @@ func Plan(array executor.Array, limits Limits, throttle int) ([]Chunk, error) {
 	}
 	size = min(size, max(1, most-3))
 	if size < 1 || most < 2 {
-		return nil, exitcode.Unavailablef("this cluster takes no array for us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
+		return nil, exitcode.Unavailablef("this cluster accepts no array from us: MaxArraySize %d, MaxJobCount %d, max_array_tasks %d, submit limit %d",
 			limits.MaxArraySize, limits.MaxJobCount, limits.MaxArrayTasks, limits.MaxSubmit)
 	}
 	total := len(array.Shards)

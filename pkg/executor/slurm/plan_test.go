@@ -40,7 +40,7 @@ func TestPlan(t *testing.T) {
 		{"just fits", 101, Limits{MaxArraySize: 101, MaxJobCount: 10000}, 0, []chunk{{101, 0, -1}}},
 		{"one too many", 102, Limits{MaxArraySize: 101, MaxJobCount: 10000}, 0, []chunk{{101, 0, -1}, {1, 0, -1}}},
 		{"max_array_tasks", 100, Limits{MaxArraySize: 1001, MaxArrayTasks: 60, MaxJobCount: 10000}, 0, []chunk{{60, 0, -1}, {40, 0, -1}}},
-		// Three places in the queue are those of gates.
+		// Three places in the queue are those of controller jobs.
 		{"submit limit", 20, Limits{MaxArraySize: 1001, MaxJobCount: 10000, MaxSubmit: 12}, 0, []chunk{{9, 0, -1}, {9, 0, -1}, {2, 0, -1}}},
 		{"job count", 20, Limits{MaxArraySize: 1001, MaxJobCount: 17}, 0, []chunk{{14, 0, -1}, {6, 0, -1}}},
 		{"throttle in one chunk", 50, Limits{MaxArraySize: 101, MaxJobCount: 10000}, 8, []chunk{{50, 8, -1}}},

@@ -18,7 +18,7 @@ type Queued struct {
 }
 
 // Queue lists what this user has in the queue under names with a prefix, in one
-// query. Whoever submitted it: what a killed gate has left no record of is here
+// query. Whoever submitted it: what a killed controller job has left no record of is here
 // too.
 func (c *Cluster) Queue(ctx context.Context, prefix string) ([]Queued, error) {
 	out, err := c.retry(ctx, func() (string, error) {

@@ -361,7 +361,7 @@ func testGates(t *testing.T, b *bench) {
 		return slices.ContainsFunc(gates, func(g Job) bool { return s.Of(g.Tasks()[0]).Phase == PhaseRunning }) && !s.Live(failing)
 	})
 	want(t, "the failing task", states.Of(failing.Tasks()[0]), executor.CauseData, 65)
-	time.Sleep(3 * time.Second) // long enough for the second gate to start, were its time come
+	time.Sleep(3 * time.Second) // long enough for the second controller job to start, were its time come
 	states, err := b.States(t.Context(), b.limits, gates)
 	if err != nil {
 		t.Fatal(err)

@@ -17,13 +17,13 @@ import (
 // maxScript is the largest script that slurmctld takes, in bytes.
 const maxScript = 4 << 20
 
-// GateStage is the stage of gate jobs, which advance a run.
+// GateStage is the stage of controller jobs, which advance a run.
 const GateStage = "gate"
 
 // NamePrefix is what the names of all jobs of a run begin with.
 func NamePrefix(run string) string { return fmt.Sprintf("lathe-%s-", run) }
 
-// JobName is the name of the jobs of an array. Every gate of a run has the
+// JobName is the name of the jobs of an array. Every controller job of a run has the
 // same name, so that the dependency "singleton" lets one run at a time.
 func JobName(array executor.Array) string {
 	if array.Stage == GateStage {
@@ -40,7 +40,7 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 		return nil, err
 	}
 	if strings.Contains(array.LogDir, `\`) {
-		return nil, exitcode.Usagef("the folder %q has a backslash in its name, which Slurm does not take in the path of a log", array.LogDir)
+		return nil, exitcode.Usagef("the folder %q has a backslash in its name, which Slurm does not accept in a log path: rename it", array.LogDir)
 	}
 	site, err := site.Stage(array.SiteStage())
 	if err != nil {
@@ -51,7 +51,7 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 	for _, flag := range flags(array, chunk, site) {
 		name, value, hasValue := strings.Cut(flag, "=")
 		if strings.ContainsAny(value, "\n\x00") {
-			return nil, exitcode.Usagef("the value %q of %s cannot stand in a job script", value, name)
+			return nil, exitcode.Usagef("the value %q of %s is not possible in a job script", value, name)
 		}
 		if hasValue {
 			flag = name + "=" + Directive(value)
@@ -74,7 +74,7 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 	writeSetup(&b, site)
 	writeCommand(&b, array)
 	if b.Len() > maxScript {
-		return nil, exitcode.Bugf("the script of %s has %d bytes; Slurm takes %d", array.Name(), b.Len(), maxScript)
+		return nil, exitcode.Bugf("the script of %s has %d bytes; Slurm's limit is %d", array.Name(), b.Len(), maxScript)
 	}
 	return []byte(b.String()), nil
 }
@@ -249,7 +249,7 @@ func writeEnvironment(b *strings.Builder, array executor.Array, site site.Profil
 	sort.Strings(names)
 	for _, name := range names {
 		if from, isName := strings.CutPrefix(variables[name], "$"); isName {
-			fmt.Fprintf(b, "export %s=\"${%s:?the site profile takes %s from it, and whoever submitted has none}\"\n", name, from, name)
+			fmt.Fprintf(b, "export %s=\"${%s:?the site profile sets %s from it, but it was not set at submission}\"\n", name, from, name)
 			continue
 		}
 		fmt.Fprintf(b, "export %s=%s\n", name, Word(variables[name]))

@@ -245,7 +245,7 @@ func TestExportFromTheEnvironment(t *testing.T) {
 	}
 	// env takes --shard for an option that it does not have.
 	script = bytes.ReplaceAll(script, []byte(` --shard "$shard"`), nil)
-	for value, want := range map[string]string{"it's \"$(id)\"": "HF_TOKEN=it's \"$(id)\"\n", "": "the site profile takes HF_TOKEN from it, and whoever submitted has none"} {
+	for value, want := range map[string]string{"it's \"$(id)\"": "HF_TOKEN=it's \"$(id)\"\n", "": "the site profile sets HF_TOKEN from it, but it was not set at submission"} {
 		cmd := exec.Command("/bin/bash")
 		cmd.Stdin, cmd.Env = bytes.NewReader(script), []string{"SLURM_ARRAY_TASK_ID=0"}
 		if value != "" {

@@ -37,7 +37,7 @@ type Cluster struct {
 func Open(site site.Profile) (*Cluster, error) {
 	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return nil, exitcode.WithHint(exitcode.Unavailablef("finding Slurm: %w", err),
+			return nil, exitcode.WithHint(exitcode.Unavailablef("find Slurm: %w", err),
 				"run this on a login node, load Slurm's module, or use --executor local")
 		}
 	}
@@ -96,7 +96,7 @@ func (c *Cluster) retry(ctx context.Context, attempt func() (string, error)) (st
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return "", fmt.Errorf("waiting for the Slurm controller, which said %q: %w", failed.stderr, ctx.Err())
+			return "", fmt.Errorf("wait for the Slurm controller, which answered %q: %w", failed.stderr, ctx.Err())
 		case <-timer.C:
 		}
 	}

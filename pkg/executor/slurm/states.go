@@ -100,9 +100,9 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 	if err := states.add("squeue", out, parseSqueue, wanted); err != nil {
 		return States{}, err
 	}
-	states.note = "squeue does not know it"
+	states.note = "unknown to squeue"
 	if !limits.Accounting {
-		states.note += ", and the cluster keeps no accounting"
+		states.note += ", and the cluster has no accounting"
 		return states, nil
 	}
 	if len(states.tasks) == len(wanted) && !states.requeued() {
@@ -119,7 +119,7 @@ func (c *Cluster) States(ctx context.Context, limits Limits, jobs []Job) (States
 	if err := states.add("sacct", out, parseSacct, wanted); err != nil {
 		return States{}, err
 	}
-	states.note += " and sacct does not either"
+	states.note += " and to sacct"
 	return states, nil
 }
 

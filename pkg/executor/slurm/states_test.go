@@ -170,7 +170,7 @@ func TestRarerStates(t *testing.T) {
 		{"FAILED", "", 0, PhaseEnded, executor.CauseFailed}, // 0:0 and yet failed
 		{"PENDING", "JobHoldMaxRequeue", 0, PhaseEnded, executor.CauseLaunchFailed},
 		{"PENDING", "launch failed requeued held", 0, PhaseEnded, executor.CauseLaunchFailed},
-		{"CANCELLED", "launch failed requeued held", 0, PhaseEnded, executor.CauseLaunchFailed}, // by a gate
+		{"CANCELLED", "launch failed requeued held", 0, PhaseEnded, executor.CauseLaunchFailed}, // by a controller job
 		{"PENDING", "JobHeldUser", 0, PhasePending, ""},
 		{"PENDING", "JobHeldAdmin", 0, PhasePending, ""},
 		{"PENDING", "job requeued in held state", 0, PhasePending, ""},

@@ -88,7 +88,7 @@ func (c *Cluster) SubmitArray(ctx context.Context, array executor.Array, limits 
 	}
 	for _, folder := range []string{array.LogDir, jobs} {
 		if err := os.MkdirAll(folder, 0o777); err != nil {
-			return nil, exitcode.IOf("making a folder of the run: %w", err)
+			return nil, exitcode.IOf("create a folder of the run: %w", err)
 		}
 	}
 	var submitted []Job

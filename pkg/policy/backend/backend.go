@@ -71,7 +71,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 		return open(folder, folder, options)
 	}
 	if options.Adapter != nil {
-		return nil, exitcode.Bugf("opening %q: it is an adapter, and cannot be adapted", folder)
+		return nil, exitcode.Bugf("opening %q: it is an adapter and cannot be adapted again", folder)
 	}
 	base, config, err := checkpoint.AdaptedConfig(folder, options.Base)
 	if err != nil {
@@ -144,7 +144,7 @@ func check(options Options) error {
 	case "", Auto, "float32":
 	case "bfloat16":
 		if options.Backend == CUDA {
-			return exitcode.Usagef("compute is bfloat16, which is an order of sums on CPUs; the backend is cuda")
+			return exitcode.Usagef("compute: got bfloat16 with backend cuda, but it applies only to the cpu backend")
 		}
 	default:
 		return exitcode.Usagef("compute is %q; it must be auto, float32 or bfloat16", options.Compute)

@@ -46,7 +46,7 @@ const (
 func Sample(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
 	c := e.Config()
 	if o.PromptTokens < 1 || o.NewTokens < 2 || o.PromptTokens+o.NewTokens > c.MaxPositionEmbeddings {
-		return nil, exitcode.Usagef("%d tokens of a prompt and %d of a response: the policy takes %d together, and a response has at least 2", o.PromptTokens, o.NewTokens, c.MaxPositionEmbeddings)
+		return nil, exitcode.Usagef("got a prompt of %d tokens and a response of %d, want at most %d together and a response of 2 or more", o.PromptTokens, o.NewTokens, c.MaxPositionEmbeddings)
 	}
 	var rates []Rate
 	for i, batch := range o.Batches {
@@ -159,7 +159,7 @@ func generate(ctx context.Context, e policy.Engine, o Options, batch, newTokens,
 	}
 	for _, c := range completions {
 		if len(c.TokenIDs) != newTokens {
-			return exitcode.Bugf("a response has %d tokens, asked for were %d", len(c.TokenIDs), newTokens)
+			return exitcode.Bugf("a response has %d tokens, want %d", len(c.TokenIDs), newTokens)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func newProducts(pairs bool) products {
 func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(headDim))) }
 
 // attend computes a layer's causal attention, each sequence by itself and with
-// the keys and values of its trunk before its own: for head a and query i
+// the keys and values of its shared prefix before its own: for head a and query i
 //
 //	mixed(i) = Σ_j exp(s_ij·scale - shift_i) v_j / sum_i,  j ≤ i,
 //
@@ -51,7 +51,7 @@ func (p *pass) attend(index int) {
 	})
 }
 
-// extent is where the tokens of sequence s start, and where those of its trunk,
+// extent is where the tokens of sequence s start, and where those of its shared prefix,
 // of which there are before.
 func (p *pass) extent(s int) (start, trunkStart, before int) {
 	start = int(p.offsets[s])
@@ -121,8 +121,8 @@ func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, trunk
 }
 
 // weigh sets out_i to Σ_j weights_ij x_j for i < rows, where the vectors x_j (d) of keys
-// or values are those before, of a trunk, and then own ones. Rows are ldo, ldw and those
-// of qkv apart. In bfloat16 the sums go by blocks of keys from the first of the trunk on,
+// or values are those before, of a shared prefix, and then own ones. Rows are ldo, ldw and those
+// of qkv apart. In bfloat16 the sums go by blocks of keys from the first of the shared prefix on,
 // and the block in which that ends is put together.
 func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, trunk []float32, before int, x []float32, own int, scratch *workerScratch) {
 	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
@@ -165,7 +165,7 @@ func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
 	c, l := p.e.config, &p.layers[index]
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	stride := wide(c)
-	// A trunk's keys are read by all that go on from it, so one goroutine takes
+	// A shared prefix's keys are read by all that go on from it, so one goroutine takes
 	// them all, in their order.
 	items := (len(p.roots) - 1) * heads
 	parallel(p.threads, items, 1, func(worker, from, to int) {
@@ -194,7 +194,7 @@ func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
 //	dV_j += Σ_i e_ij g_i,   dS_ij = e_ij (g_i·v_j - D_i) scale,
 //	dQ_i  = Σ_j dS_ij k_j,  dK_j += Σ_i dS_ij q_i
 //
-// with sums over queries in ascending order, those of a trunk first and then
+// with sums over queries in ascending order, those of a shared prefix first and then
 // those of what goes on from it, in turn.
 func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s int, queries span, a, kvHead int) {
 	c := p.e.config

@@ -9,13 +9,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// A chooser finds the kept set of top-k and top-p without sorting the
+// A chooser finds the truncated support of top-k and top-p without sorting the
 // vocabulary. It puts the logits into bins by their distance from the largest
 // one, and sorts only the bins in which the set ends.
 //
 // The mass of a bin is the sum of its masses in the order of ids, and the mass
 // of a set that of its bins in their order, in float64: this is part of the
-// definition of the kept set, for sampler and learner alike.
+// definition of the truncated support, for sampler and learner alike.
 type chooser struct {
 	bin    []uint16 // (V) of each id
 	counts [keptBins]int32
@@ -29,7 +29,7 @@ const (
 	binsPerNat = 64 // at the sampling temperature; the last bin takes all that is farther away
 )
 
-// choose returns the ids of the kept set of logits (V) in no order. exps (V) is
+// choose returns the ids of the truncated support of logits (V) in no order. exps (V) is
 // scratch. Where a logit is NaN or +Inf, all ids are kept, so that it shows in
 // the distribution.
 func (c *chooser) choose(logits, exps []float32, s policy.Sampling) []int32 {
@@ -54,7 +54,7 @@ func (c *chooser) choose(logits, exps []float32, s policy.Sampling) []int32 {
 	if math.IsNaN(c.masses[keptBins-1]) {
 		return c.all(logits)
 	}
-	// The kept set is all of the bins before end, and the first n of that bin.
+	// The truncated support is all of the bins before end, and the first n of that bin.
 	end, n := 0, len(logits)
 	if s.TopK > 0 {
 		n = min(n, s.TopK)

@@ -105,7 +105,7 @@ func TestBFloat16AgainstRoundedReference(t *testing.T) {
 	}
 }
 
-// What attention mixes has the same bits for a sequence that goes on from a trunk,
+// What attention mixes has the same bits for a sequence that goes on from a shared prefix,
 // wherever in a block of keys that ends, and spelt out. The log-probabilities after it
 // hardly tell: what is mixed is rounded for the next product.
 func TestTrunksEndAnywhereInABlock(t *testing.T) {

@@ -14,17 +14,17 @@ import (
 //
 //	p_j = exp(x_j/T - shift) / sum,  shift = max_j x_j/T,
 //
-// and 0 outside the kept set. The kept set is that of top-k and then top-p
+// and 0 outside the truncated support. The truncated support is that of top-k and then top-p
 // among the top k: the most probable tokens, ties to the lowest id, taken
 // until k are kept, or until their mass is at least top-p of the mass of the
 // top k. It always holds the most probable token.
 type distribution struct {
 	scale   float32   // 1/T
 	shift   float32   // nats
-	sum     float32   // Σ exp(x_j/T - shift) over the kept set
+	sum     float32   // Σ exp(x_j/T - shift) over the truncated support
 	logSum  float32   // ln sum
-	exps    []float32 // (V) exp(x_j/T - shift), 0 outside the kept set
-	masked  []float32 // (V) logits, -Inf outside the kept set
+	exps    []float32 // (V) exp(x_j/T - shift), 0 outside the truncated support
+	masked  []float32 // (V) logits, -Inf outside the truncated support
 	chooser chooser
 }
 
@@ -36,12 +36,12 @@ func scaleOf(s policy.Sampling) float32 {
 	return 1 / s.Temperature
 }
 
-// keepsAll reports whether the kept set is the whole vocabulary.
+// keepsAll reports whether the truncated support is the whole vocabulary.
 func keepsAll(s policy.Sampling, vocabulary int) bool {
 	return (s.TopK <= 0 || s.TopK >= vocabulary) && (s.TopP <= 0 || s.TopP >= 1)
 }
 
-// set computes the distribution of a row of logits (V), with the kept set
+// set computes the distribution of a row of logits (V), with the truncated support
 // extended by target unless that is negative.
 func (d *distribution) set(logits []float32, s policy.Sampling, target int32) {
 	d.scale = scaleOf(s)
@@ -55,7 +55,7 @@ func (d *distribution) set(logits []float32, s policy.Sampling, target int32) {
 	d.logSum = vec.Log(d.sum)
 }
 
-// mask returns the logits with -Inf outside the kept set and the target.
+// mask returns the logits with -Inf outside the truncated support and the target.
 func (d *distribution) mask(logits []float32, kept []int32, target int32) []float32 {
 	d.masked = grow(d.masked, len(logits))
 	infinity := float32(math.Inf(-1))

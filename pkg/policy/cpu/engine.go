@@ -20,7 +20,7 @@
 // tokens are summed by 32 from the start of each pass, so there it depends on how a
 // batch is divided among passes, which the batch and the model's shape decide.
 // Attention's weighted sum of values goes by blocks of 32 keys from the start of a
-// sequence, its trunk before it. Norms, softmax, losses and the optimizer stay in float32.
+// sequence, its shared prefix before it. Norms, softmax, losses and the optimizer stay in float32.
 //
 // # Shapes
 //

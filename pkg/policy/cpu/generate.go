@@ -125,7 +125,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 			tokens += len(c.TokenIDs)
 		}
 		if tokens == before {
-			return nil, exitcode.Bugf("generating: %d prompts find no room", len(work.prompts))
+			return nil, exitcode.Bugf("generating: no room for %d prompts", len(work.prompts))
 		}
 		if err := e.decoders[0].work(ctx); err != nil {
 			work.fail(err)

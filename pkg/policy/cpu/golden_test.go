@@ -192,7 +192,7 @@ func TestTrainedPolicyInTransformers(t *testing.T) {
 }
 
 // checkTrained takes three optimizer steps from a golden folder and has
-// transformers judge the folder that comes out.
+// transformers checks the folder that comes out.
 func checkTrained(t *testing.T, python, folder string) {
 	source, err := checkpoint.Open(folder)
 	if err != nil {

@@ -260,7 +260,7 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 		}
 	}
 	if err := policy.Match(tensors, append(want, masters...)); err != nil {
-		return exitcode.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
+		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
 	}
 	for _, t := range tensors {
 		if len(t.Data) != t.Elements() {
@@ -301,7 +301,7 @@ func (e *Engine) checkMasters() error {
 	})
 	for _, name := range differs {
 		if name != "" {
-			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", name)
+			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", name)
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func (e *Engine) ReadSum(sum, index, from int, dst []float32) error {
 // heldSum is a partial sum that holds something.
 func (e *Engine) heldSum(sum int) ([]float32, error) {
 	if sum < 0 || sum >= len(e.sums) || e.sums[sum] == nil {
-		return nil, exitcode.Bugf("partial sum %d of gradients, which holds nothing", sum)
+		return nil, exitcode.Bugf("partial sum %d of gradients is empty", sum)
 	}
 	return e.sums[sum], nil
 }

@@ -82,7 +82,7 @@ func (e *Engine) layerBytesPerToken() int {
 	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
-// divide cuts a batch into chunks, none between a trunk and what goes on from
+// divide cuts a batch into chunks, none between a shared prefix and what goes on from
 // it. The cuts depend on the batch and the model's shape alone.
 func (e *Engine) divide(batch policy.Batch) []chunk {
 	offsets := batch.Offsets
@@ -160,11 +160,11 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	}
 	if e.bare && e.lora != nil {
-		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the trained adapter is switched off")
 	}
 	last := e.last
 	if !last.valid {
-		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {

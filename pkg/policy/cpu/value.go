@@ -31,7 +31,7 @@ func (e *Engine) Values(dst []float32) error {
 	case e.value == nil:
 		return exitcode.Bugf("values: the policy has no value head")
 	case !e.last.valid:
-		return exitcode.Bugf("values: there is no forward pass that they are of")
+		return exitcode.Bugf("values: Values called before Forward")
 	case len(dst) != len(e.last.values):
 		return exitcode.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
 	}

@@ -26,7 +26,7 @@ func values(t testing.TB, e *Engine, n int) []float32 {
 	return v
 }
 
-// Values within 1e-5 and gradients, also through the trunk, within 1e-4 of the
+// Values within 1e-5 and gradients, also through the shared prefix, within 1e-4 of the
 // float64 reference; alone, beside the policy's loss, and with an adapter.
 func TestValueHeadAgainstReference(t *testing.T) {
 	t.Parallel()

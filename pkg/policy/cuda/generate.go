@@ -123,7 +123,7 @@ func (c *call) group() error {
 		if longest := len(r.Prompt) + c.remaining(i) - 1; pagesOf(longest) > c.budgets.CachePages {
 			return &policy.RequestError{Index: i, Err: exitcode.WithHint(
 				exitcode.Unavailablef("a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d", longest, c.budgets.CachePages*pageTokens),
-				"ask for fewer new tokens, or use a GPU with more memory")}
+				"request fewer new tokens, or use a GPU with more memory")}
 		}
 		key = key[:0]
 		for _, id := range r.Prompt {

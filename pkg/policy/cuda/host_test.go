@@ -14,7 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// core says whether a family is one of the two that emulated kernels take in
+// core says whether a family of models is one of the two that emulated kernels take in
 // full: the others then take what costs less.
 func core(name string) bool {
 	return !policytest.Emulated() || name == "qwen2 tied" || name == "qwen3 untied"

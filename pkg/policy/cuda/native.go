@@ -46,11 +46,11 @@ func statusError(doing string, s status, words string) error {
 func deviceError(doing string, s status, words string) error {
 	switch s {
 	case statusNoDriver:
-		return exitcode.WithHint(exitcode.Unavailablef("%s: no NVIDIA driver that serves: %s", doing, words),
+		return exitcode.WithHint(exitcode.Unavailablef("%s: no usable NVIDIA driver: %s", doing, words),
 			"run on a node with a GPU and a driver of this CUDA version or newer (nvidia-smi names it), or use policy.backend cpu")
 	case statusNoDevice:
-		return exitcode.WithHint(exitcode.Unavailablef("%s: no GPU that serves: %s", doing, words),
-			"ask Slurm for a GPU (resources.*.gpus) and look at CUDA_VISIBLE_DEVICES, or use policy.backend cpu")
+		return exitcode.WithHint(exitcode.Unavailablef("%s: no usable GPU: %s", doing, words),
+			"request a GPU from Slurm (resources.*.gpus) and check CUDA_VISIBLE_DEVICES, or use policy.backend cpu")
 	case statusMemory:
 		return exitcode.WithHint(exitcode.Unavailablef("%s: too little memory for the GPU's engine: %s", doing, words),
 			"lathe policy inspect --gpu shows what a recipe needs; another process may be using the GPU (nvidia-smi)")
@@ -108,7 +108,7 @@ type Budgets struct {
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
 
-	family int // sequences of the largest family, for which PassSequences has room
+	family int // sequences of the largest prefix group, for which PassSequences has room
 }
 
 // Device is one GPU, as CUDA sees it.

@@ -53,9 +53,9 @@ func load(path string) (library, error) {
 	case C.LATHE_LOADED:
 		return loaded{table}, nil
 	case C.LATHE_NO_SYMBOL:
-		return nil, exitcode.WithHint(exitcode.Unavailablef("%q is no engine of Lathe's: it has no function %s", path, words(&text)), hintBuild)
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%q is not Lathe's CUDA engine: it has no function %s", path, words(&text)), hintBuild)
 	case C.LATHE_OTHER_ABI:
-		return nil, exitcode.WithHint(exitcode.Unavailablef("%q speaks version %d of the engine's interface, this binary version %d", path, int(found), C.ENG_ABI),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%q has version %d of the engine's interface, this binary needs version %d", path, int(found), C.ENG_ABI),
 			"build both from one commit: make build, and make -C cuda")
 	}
 	return nil, exitcode.WithHint(exitcode.Unavailablef("loading %q: %s", path, words(&text)), hintBuild)

@@ -126,7 +126,7 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 		}
 	}
 	if err := policy.Match(tensors, want); err != nil {
-		return exitcode.Dataf("loading the optimizer's state, which must be that of this policy in the same policy.dtype and optimizer.state: %w", err)
+		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
 	}
 	for _, t := range tensors {
 		if len(t.Data) != t.Elements() {
@@ -163,7 +163,7 @@ func (e *Engine) checkMaster(t held, master []float32) error {
 	rounded := make([]float32, len(master))
 	vec.WidenBF16(rounded, half)
 	if !slices.Equal(weights, rounded) {
-		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they are of another policy", t.Name)
+		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", t.Name)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func TestAgainstCPU(t *testing.T) {
 }
 
 // Every way of sampling gives the CPU engine's log-probabilities, entropies and
-// gradients. A logit that lies at the edge of the kept set of top-p within
+// gradients. A logit that lies at the edge of the truncated support of top-p within
 // rounding would fall on either side; with these weights none does.
 func TestSamplingsAgainstCPU(t *testing.T) {
 	c := small(nil)

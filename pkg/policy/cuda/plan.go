@@ -41,7 +41,7 @@ func (p Plan) String() string {
 	if p.Slots > 0 {
 		return fmt.Sprintf("%d responses at once, keys and values of %d tokens, prompts by %d rows", p.Slots, p.CacheTokens(), p.PrefillTokens)
 	}
-	text := fmt.Sprintf("passes of %d rows, logits by %d rows, computed again: %s", p.PassTokens, p.HeadTokens, p.Recompute)
+	text := fmt.Sprintf("passes of %d rows, logits by %d rows, recomputed: %s", p.PassTokens, p.HeadTokens, p.Recompute)
 	if !p.train {
 		return text
 	}
@@ -223,13 +223,13 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 	if shared > longest {
 		what = fmt.Sprintf("sequences of one prompt, %d tokens together", shared)
 	}
-	err := exitcode.Unavailablef("the policy needs at least %s of memory on the GPU for %s (%s), %s beside it for CUDA itself, and %s are free",
+	err := exitcode.Unavailablef("the policy needs at least %s of GPU memory for %s (%s) and %s for CUDA itself, but %s are free",
 		gigabytes(f.Total()), what, f, gigabytes(besideBytes), gigabytes(bytes))
 	switch {
 	case shared > longest:
 		return exitcode.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
 	case s.train && s.state == float32Type && s.lora == nil:
-		return exitcode.WithHint(err, "optimizer.state bfloat16 halves the optimizer's memory and more, policy.lora needs hardly any; shorter sequences need less for activations")
+		return exitcode.WithHint(err, "optimizer.state bfloat16 more than halves the optimizer's memory, policy.lora needs very little; shorter sequences need less for activations")
 	case b.Slots > 0:
 		return exitcode.WithHint(err, "a smaller max_position_embeddings needs less for keys and values; another process may be using the GPU (nvidia-smi)")
 	}

@@ -112,7 +112,7 @@ func TestPlansFit(t *testing.T) {
 		if k.Train && p.PassTokens < longest || k.Generate && p.CacheTokens() < longest || p.HeadTokens%rowAlign != 0 || p.PassTokens%rowAlign != 0 {
 			t.Fatalf("sequences of %d tokens have no room: %+v", longest, p.Budgets)
 		}
-		// The family with the most sequences, and the one with the most tokens.
+		// The prefix group with the most sequences, and the one with the most tokens.
 		if n := k.Shared / rowAlign; k.Train && (!p.holds(content{n * rowAlign, n}) || !p.holds(contentOf([]int{k.Shared / rowAlign * rowAlign}))) {
 			t.Fatalf("a family of %d tokens has no room: %+v", k.Shared, p.Budgets)
 		}

@@ -22,7 +22,7 @@ const (
 
 // ErrNoLibrary is in the chain of what New returns where no library is in any
 // of the places, or where the binary could load none.
-var ErrNoLibrary = errors.New("there is no CUDA engine")
+var ErrNoLibrary = errors.New("CUDA engine not found")
 
 // candidates are the files in which the library may be: the one that the
 // environment names, and no other, or else those beside a binary and in the
@@ -86,7 +86,7 @@ func openLibrary(path string) (library, string, error) {
 	named := path
 	path, err := find(candidates(named, binaryPath()))
 	if named != "" && errors.Is(err, ErrNoLibrary) {
-		return nil, "", exitcode.WithHint(exitcode.Unavailablef("there is no file %q, which %s or its caller names as the CUDA engine", named, libraryVariable), hintBuild)
+		return nil, "", exitcode.WithHint(exitcode.Unavailablef("the CUDA engine %q, named by %s or the caller, does not exist", named, libraryVariable), hintBuild)
 	}
 	if err != nil {
 		return nil, "", err

@@ -18,7 +18,7 @@ type lastForward struct {
 	values   []float32 // (N) of the value head, 0 where there is no target
 }
 
-// pass is a run of families that the device computes together: the tokens
+// pass is a run of prefix groups that the device computes together: the tokens
 // [from, to) of a batch. There is at least one target.
 type pass struct {
 	from, to int
@@ -29,7 +29,7 @@ type pass struct {
 // content is what a pass holds.
 type content struct{ rows, sequences int }
 
-// contentOf is what a family, by the lengths of its sequences, takes of a pass.
+// contentOf is what a prefix group, by the lengths of its sequences, takes of a pass.
 func contentOf(family []int) content {
 	var c content
 	for _, tokens := range family {
@@ -40,7 +40,7 @@ func contentOf(family []int) content {
 	return c
 }
 
-// add takes one more family into a pass that has room for it; an empty pass
+// add takes one more prefix group into a pass that has room for it; an empty pass
 // takes any.
 func (b Budgets) add(c *content, family content) bool {
 	if c.sequences > 0 && family.sequences > 0 && !b.holds(content{c.rows + family.rows, c.sequences + family.sequences}) {
@@ -67,7 +67,7 @@ func (e *Engine) Room(families [][]int) int {
 }
 
 // divide cuts a batch into passes that the device has room for, none within a
-// family, and leaves out those without targets, of which nothing is wanted.
+// prefix group, and leaves out those without targets, of which nothing is wanted.
 func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	var passes []pass
 	var current pass
@@ -89,7 +89,7 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 			continue
 		}
 		if !e.budgets.holds(family) {
-			return nil, exitcode.WithHint(exitcode.Unavailablef("%d rows in %d sequences, which belong in one pass; the engine was opened with room for %d rows in %d",
+			return nil, exitcode.WithHint(exitcode.Unavailablef("one pass of %d rows in %d sequences exceeds the engine's room for %d rows in %d sequences",
 				family.rows, family.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
@@ -107,13 +107,13 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	return passes, nil
 }
 
-// add appends the sequences [s, end) of a batch, which are a family.
+// add appends the sequences [s, end) of a batch, which are a prefix group.
 func (p *pass) add(batch policy.Batch, s, end int) {
 	trunk := int32(-1)
 	for ; s < end; s++ {
 		to := int(batch.Offsets[s+1])
 		if to == int(batch.Offsets[s]) {
-			continue // nothing goes on from a trunk that is empty
+			continue // nothing goes on from a shared prefix that is empty
 		}
 		if batch.Trunk(s) < 0 {
 			p.trunks = append(p.trunks, -1)
@@ -179,7 +179,7 @@ func (e *Engine) Values(dst []float32) error {
 	case !e.value:
 		return exitcode.Bugf("values: the policy has no value head")
 	case !e.last.valid:
-		return exitcode.Bugf("values: there is no forward pass that they are of")
+		return exitcode.Bugf("values: Values called before Forward")
 	case len(dst) != len(e.last.values):
 		return exitcode.Bugf("values: room for %d, the batch has %d tokens", len(dst), len(e.last.values))
 	}
@@ -197,9 +197,9 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	case !e.train:
 		return exitcode.Bugf("backward pass: the engine was opened without Train")
 	case e.bare:
-		return exitcode.Bugf("backward pass: the adapter, which is what is trained, is switched off")
+		return exitcode.Bugf("backward pass: the trained adapter is switched off")
 	case !last.valid:
-		return exitcode.Bugf("backward pass: there is no forward pass to go back through")
+		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
 	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {

@@ -14,10 +14,10 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// Sequences that go on from one trunk have the log-probabilities and entropies
+// Sequences that go on from one shared prefix have the log-probabilities and entropies
 // that they have when each is spelt out, to the last bit; and the gradients that
 // they add up to, whose bits depend on nothing that the work is divided by but
-// families.
+// prefix groups.
 func TestTrunks(t *testing.T) {
 	families := []policytest.Family{
 		{Trunk: 3, Branches: []int{5, 1, 2}},
@@ -46,7 +46,7 @@ func TestTrunks(t *testing.T) {
 				plain := open(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.PassTokens = 1024 }))
 				wantLogProbs, wantEntropy := forward(t, plain, apart, s)
 				backward(t, plain, policy.Coefficients{LogProb: ofLogProb, Entropy: ofEntropy})
-				want, near := plain.Gradients(), 0.03 // what meets in a trunk is rounded once, not once for each branch
+				want, near := plain.Gradients(), 0.03 // what meets in a shared prefix is rounded once, not once for each branch
 				if dtype == safetensors.F32 {
 					reference := openCPU(t, c, weights, cpu.Options{Threads: 1, Train: true})
 					forward(t, reference, shared, s)
@@ -83,7 +83,7 @@ func TestTrunks(t *testing.T) {
 	}
 }
 
-// A family that no pass has room for is refused as a sequence that is too long.
+// A prefix group that no pass has room for is refused as a sequence that is too long.
 func TestFamilyWithoutRoom(t *testing.T) {
 	c := small(nil)
 	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 64, 4 }))

@@ -34,7 +34,7 @@ type Page[T any] struct {
 // Prefix names the tokens from the start of a sequence to the end of a page.
 type Prefix [sha256.Size]byte
 
-// Extend is the prefix that goes on with a page of tokens. What the keys and
+// Extend is the prefix with one more page of tokens. What the keys and
 // values of a token are depends on the tokens up to it and the weights alone,
 // so equal prefixes have equal pages.
 func (p Prefix) Extend(tokens []int32) Prefix {

@@ -78,19 +78,19 @@ func testWrongBatches(t *testing.T, b Backend) {
 		batch policy.Batch
 		code  int
 	}{
-		"too long":              {Batch(c, 1, c.MaxPositionEmbeddings+1), exitcode.Data},
-		"unknown token":         {policy.Batch{TokenIDs: []int32{37}, Targets: []bool{false}, Offsets: []int32{0, 1}}, exitcode.Data},
-		"first is target":       {policy.Batch{TokenIDs: []int32{1}, Targets: []bool{true}, Offsets: []int32{0, 1}}, exitcode.Bug},
-		"short offsets":         {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 1}}, exitcode.Bug},
-		"falling offsets":       {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 2, 1, 2}}, exitcode.Bug},
-		"short targets":         {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 1), Offsets: []int32{0, 2}}, exitcode.Bug},
-		"its own trunk":         {three(0, -1, -1), exitcode.Bug},
-		"a later trunk":         {three(1, -1, -1), exitcode.Bug},
-		"another between":       {three(-1, -1, 0), exitcode.Bug},
-		"trunk of a trunk":      {three(-1, 0, 1), exitcode.Bug},
-		"too few trunks":        {three(-1, 0), exitcode.Bug},
-		"no such trunk":         {three(-1, 3, -1), exitcode.Bug},
-		"too long with a trunk": {long, exitcode.Data},
+		"too long":                         {Batch(c, 1, c.MaxPositionEmbeddings+1), exitcode.Data},
+		"unknown token":                    {policy.Batch{TokenIDs: []int32{37}, Targets: []bool{false}, Offsets: []int32{0, 1}}, exitcode.Data},
+		"first is target":                  {policy.Batch{TokenIDs: []int32{1}, Targets: []bool{true}, Offsets: []int32{0, 1}}, exitcode.Bug},
+		"short offsets":                    {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 1}}, exitcode.Bug},
+		"falling offsets":                  {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 2), Offsets: []int32{0, 2, 1, 2}}, exitcode.Bug},
+		"short targets":                    {policy.Batch{TokenIDs: []int32{1, 2}, Targets: make([]bool, 1), Offsets: []int32{0, 2}}, exitcode.Bug},
+		"its own shared prefix":            {three(0, -1, -1), exitcode.Bug},
+		"a later shared prefix":            {three(1, -1, -1), exitcode.Bug},
+		"another between":                  {three(-1, -1, 0), exitcode.Bug},
+		"shared prefix of a shared prefix": {three(-1, 0, 1), exitcode.Bug},
+		"too few shared prefixes":          {three(-1, 0), exitcode.Bug},
+		"no such shared prefix":            {three(-1, 3, -1), exitcode.Bug},
+		"too long with a shared prefix":    {long, exitcode.Data},
 	} {
 		n := len(test.batch.TokenIDs)
 		err := e.Forward(test.batch, policy.Sampling{Temperature: 1}, make([]float32, n), make([]float32, n))
@@ -209,7 +209,7 @@ func testCompany(t *testing.T, b Backend) {
 	}
 }
 
-// Sequences that go on from one trunk have the log-probabilities and entropies
+// Sequences that go on from one shared prefix have the log-probabilities and entropies
 // that they have when each is spelt out, to the last bit, and the gradients of
 // weights that they add up to, whose bits do not depend on the way.
 func testTrunks(t *testing.T, b Backend) {

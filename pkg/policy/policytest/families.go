@@ -2,14 +2,14 @@ package policytest
 
 import "github.com/lathe-rl/lathe/pkg/policy"
 
-// Family is a trunk and what goes on from it, by their numbers of tokens.
+// Family is a shared prefix and what goes on from it, by their numbers of tokens.
 type Family struct {
 	Trunk    int
 	Branches []int
 }
 
-// BatchOfFamilies makes a batch of families, the same with every branch spelt out as
-// a sequence of its own, and where each token of the branches, and of trunks on
+// BatchOfFamilies makes a batch of prefix groups, the same with every branch spelt out as
+// a sequence of its own, and where each token of the branches, and of shared prefixes on
 // which nothing goes, is in it.
 func BatchOfFamilies(c policy.Config, seed uint64, families ...Family) (shared, apart policy.Batch, places [][2]int) {
 	shared.Offsets, apart.Offsets = []int32{0}, []int32{0}
@@ -31,7 +31,7 @@ func BatchOfFamilies(c policy.Config, seed uint64, families ...Family) (shared, 
 		root := int32(len(shared.Trunks))
 		trunk, wanted := take(-1)
 		if len(f.Branches) > 0 {
-			// Nothing of a trunk is learned here: apart it would be, once for each branch.
+			// Nothing of a shared prefix is learned here: apart it would be, once for each branch.
 			for i := range wanted {
 				shared.Targets[int(shared.Offsets[root])+i] = false
 			}

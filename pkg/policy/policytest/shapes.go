@@ -74,7 +74,7 @@ func AsBatch(requests []policy.Request, completions []policy.Completion) policy.
 	return batch
 }
 
-// Part is the sequences from..to-1 of a batch without trunks.
+// Part is the sequences from..to-1 of a batch without shared prefixes.
 func Part(batch policy.Batch, from, to int) policy.Batch {
 	first, end := batch.Offsets[from], batch.Offsets[to]
 	part := policy.Batch{TokenIDs: batch.TokenIDs[first:end], Targets: batch.Targets[first:end]}

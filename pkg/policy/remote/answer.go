@@ -32,7 +32,7 @@ func (c *choices) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if opening != json.Delim('[') {
-		return errors.New("choices is no list")
+		return errors.New("choices: want a list")
 	}
 	if !list.More() {
 		return nil
@@ -111,7 +111,7 @@ func (l *logProbs) unpack() (tokens []string, ids []int64, values []*float64, er
 		}
 	}
 	if len(ids) != 0 && len(ids) != len(tokens) {
-		return nil, nil, nil, fmt.Errorf("it has %d tokens, and ids of %d of them", len(tokens), len(ids))
+		return nil, nil, nil, fmt.Errorf("it has %d tokens but ids of only %d", len(tokens), len(ids))
 	}
 	return tokens, ids, values, nil
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // errDeadline is the cause of a context that ends with [Options.Deadline].
-var errDeadline = errors.New("the deadline of the task is over")
+var errDeadline = errors.New("the deadline of the task has passed")
 
 func newTransport(connections int) *http.Transport {
 	return &http.Transport{
@@ -107,10 +107,10 @@ func (c *Client) insist(ctx context.Context, stream rng.Stream, once func() *fau
 		case failed.permanent:
 			return try + 1, nil, failed.err
 		case try >= c.o.Retries:
-			return try + 1, fmt.Errorf("after %d tries: %w", try+1, failed.err), nil
+			return try + 1, fmt.Errorf("after %d attempts: %w", try+1, failed.err), nil
 		}
 		if c.o.Log != nil && try == 0 {
-			c.o.Log("%s: %v; trying again", c.base, failed.err)
+			c.o.Log("%s: %v; retrying", c.base, failed.err)
 		}
 		until, bounded := ctx.Deadline()
 		if !bounded { // else the server could have us wait for ever
@@ -118,7 +118,7 @@ func (c *Client) insist(ctx context.Context, stream rng.Stream, once func() *fau
 		}
 		wait := max(pause(stream, try, c.o.Backoff), failed.after)
 		if bounded && time.Until(until) < wait {
-			return try + 1, fmt.Errorf("%w, and the next try would come after the deadline", failed.err), nil
+			return try + 1, fmt.Errorf("%w, and the next attempt would be after the deadline", failed.err), nil
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -133,7 +133,7 @@ func (c *Client) insist(ctx context.Context, stream rng.Stream, once func() *fau
 // by our own deadline, else the context's error.
 func overdue(ctx context.Context, tries int) (_ int, failed, err error) {
 	if errors.Is(context.Cause(ctx), errDeadline) {
-		return tries, fmt.Errorf("after %d tries: %w", tries, errDeadline), nil
+		return tries, fmt.Errorf("after %d attempts: %w", tries, errDeadline), nil
 	}
 	return tries, nil, ctx.Err()
 }
@@ -182,7 +182,7 @@ func (c *Client) call(ctx context.Context, method, path string, posted []byte, l
 		return nil, &fault{err: fmt.Errorf("%s: the answer is %q and not JSON: %s", path, response.Header.Get("Content-Type"), errorText(text))}
 	}
 	if response.ContentLength > int64(limit) {
-		return nil, &fault{err: fmt.Errorf("%s: the answer has %d bytes, at most %d were to be expected", path, response.ContentLength, limit)}
+		return nil, &fault{err: fmt.Errorf("%s: the answer has %d bytes, want at most %d", path, response.ContentLength, limit)}
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	switch {
@@ -194,7 +194,7 @@ func (c *Client) call(ctx context.Context, method, path string, posted []byte, l
 	return body, nil
 }
 
-// refused judges a request that got no answer.
+// refused classifies a request that got no answer.
 func (c *Client) refused(attempt context.Context, path string, err error) *fault {
 	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil {
 		return &fault{err: fmt.Errorf("%s: no answer within %s", path, c.o.Timeout)}
@@ -210,7 +210,7 @@ func (c *Client) refused(attempt context.Context, path string, err error) *fault
 	return &fault{err: fmt.Errorf("%s: %w", path, err)}
 }
 
-// answeredError judges an answer that is an error.
+// answeredError classifies an answer that is an error.
 func (c *Client) answeredError(path string, response *http.Response, text []byte) *fault {
 	code := response.StatusCode
 	said := errorText(text)
@@ -230,12 +230,12 @@ func (c *Client) answeredError(path string, response *http.Response, text []byte
 		f.permanent = code < 500
 	}
 	if f.permanent {
-		f.err = exitcode.Unavailablef("%s refuses what it is asked: %w", c.base, f.err)
+		f.err = exitcode.Unavailablef("%s rejects the request: %w", c.base, f.err)
 		switch code {
 		case http.StatusUnauthorized, http.StatusForbidden:
 			f.err = exitcode.WithHint(f.err, "%s.api_key_env names the environment variable that holds the server's key", c.section())
 		case http.StatusNotFound:
-			f.err = exitcode.WithHint(f.err, "look at url and model in %s: the server lists its models at %s/v1/models", c.section(), c.base)
+			f.err = exitcode.WithHint(f.err, "check url and model in %s: the server lists its models at %s/v1/models", c.section(), c.base)
 		}
 	}
 	return f
@@ -266,7 +266,7 @@ func errorText(body []byte) string {
 		}
 	}
 	if text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "); text == "" {
-		return "(nothing was said)"
+		return "(no message)"
 	}
 	if runes := []rune(text); len(runes) > shownText {
 		text = string(runes[:shownText]) + "…"

@@ -16,17 +16,17 @@ func emptyCompletion() policy.Completion { return policy.Completion{FinishReason
 // says twice must agree, and what it says of lengths must be so.
 func (c *Client) read(turn Turn, body []byte) (Reply, *fault) {
 	wrong := func(format string, args ...any) *fault {
-		return &fault{err: fmt.Errorf("the answer cannot be used: "+format, args...)}
+		return &fault{err: fmt.Errorf("unusable answer: "+format, args...)}
 	}
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
-		return Reply{}, wrong("it is not whole or not of the form that was to be expected: %w", err)
+		return Reply{}, wrong("it is incomplete or has an unexpected form: %w", err)
 	}
 	switch {
 	case a.Choices.n < 1:
-		return Reply{}, wrong("it holds 0 responses, 1 was asked for")
+		return Reply{}, wrong("got 0 responses, want 1")
 	case a.Choices.n > 1:
-		return Reply{}, wrong("it holds 2 responses or more, 1 was asked for")
+		return Reply{}, wrong("got 2 responses or more, want 1")
 	}
 	chosen := a.Choices.first
 	if failed := c.checkPrompt(turn, a); failed != nil {
@@ -67,21 +67,21 @@ func (c *Client) checkPrompt(turn Turn, a answer) *fault {
 		echoed = a.PromptTokenIDs
 	}
 	other := func(format string, args ...any) *fault {
-		err := exitcode.Dataf("%s continued another prompt than it was given: "+format, append([]any{c.base}, args...)...)
-		return &fault{err: exitcode.WithHint(err, "with rollout.remote.api completions the server is given token ids, and no template of its own counts"), permanent: true}
+		err := exitcode.Dataf("%s continued a different prompt than the one sent: "+format, append([]any{c.base}, args...)...)
+		return &fault{err: exitcode.WithHint(err, "with rollout.remote.api completions, Lathe sends token ids and the server applies no template"), permanent: true}
 	}
 	if echoed != nil {
 		for i := range min(len(echoed), len(turn.Prompt)) {
 			if echoed[i] != int64(turn.Prompt[i]) {
-				return other("token %d is %d, ours is %d", i, echoed[i], turn.Prompt[i])
+				return other("token %d is %d, want %d", i, echoed[i], turn.Prompt[i])
 			}
 		}
 		if len(echoed) != len(turn.Prompt) {
-			return other("it has %d tokens, ours has %d", len(echoed), len(turn.Prompt))
+			return other("it has %d tokens, want %d", len(echoed), len(turn.Prompt))
 		}
 	}
 	if a.Usage != nil && a.Usage.PromptTokens != nil && *a.Usage.PromptTokens != len(turn.Prompt) {
-		return other("it counts %d tokens, ours has %d", *a.Usage.PromptTokens, len(turn.Prompt))
+		return other("it counts %d tokens, want %d", *a.Usage.PromptTokens, len(turn.Prompt))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (c *Client) tokens(a answer) (ids []int64, values []*float64, err error) {
 		}
 	} else {
 		if ids != nil && !slices.Equal(ids, chosen.TokenIDs) {
-			return nil, nil, fmt.Errorf("it gives the tokens %v and, beside the log-probabilities, %v", chosen.TokenIDs, ids)
+			return nil, nil, fmt.Errorf("its tokens %v differ from those beside the log-probabilities, %v", chosen.TokenIDs, ids)
 		}
 		ids = chosen.TokenIDs
 	}
@@ -115,10 +115,10 @@ func (c *Client) tokens(a answer) (ids []int64, values []*float64, err error) {
 		return nil, nil, nil
 	}
 	if values != nil && len(values) != len(ids) {
-		return nil, nil, fmt.Errorf("it gives %d tokens and %d log-probabilities", len(ids), len(values))
+		return nil, nil, fmt.Errorf("it has %d tokens but %d log-probabilities", len(ids), len(values))
 	}
 	if claimed >= 0 && claimed != len(ids) {
-		return nil, nil, fmt.Errorf("it gives %d tokens and counts %d", len(ids), claimed)
+		return nil, nil, fmt.Errorf("it has %d tokens but counts %d", len(ids), claimed)
 	}
 	return ids, values, nil
 }
@@ -128,17 +128,17 @@ func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
 	var text string
 	switch m := chosen.Message; {
 	case m != nil && (m.Reasoning != "" || m.ReasoningContent != ""):
-		return nil, exitcode.WithHint(exitcode.Unavailablef("%s cuts the reasoning out of the response and gives no token ids: what was sampled cannot be known", c.base),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%s removes the reasoning from the response and returns no token ids, so the sampled tokens are unknown", c.base),
 			"start the server without a reasoning parser")
 	case m != nil && bool(m.ToolCalls):
-		return nil, exitcode.WithHint(exitcode.Unavailablef("%s takes tool calls out of the response and gives no token ids: what was sampled cannot be known", c.base),
+		return nil, exitcode.WithHint(exitcode.Unavailablef("%s removes tool calls from the response and returns no token ids, so the sampled tokens are unknown", c.base),
 			"start the server without a tool-call parser")
 	case m != nil && m.Content != nil:
 		text = *m.Content
 	case chosen.Text != nil:
 		text = *chosen.Text
 	default:
-		return nil, fmt.Errorf("the answer cannot be used: it has neither token ids nor text")
+		return nil, fmt.Errorf("unusable answer: it has neither token ids nor text")
 	}
 	// A server may or may not repeat the name of the stop token.
 	for _, stop := range turn.StopTokens {
@@ -147,7 +147,7 @@ func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
 	ids := c.o.Tokenizer.Encode(text)
 	if chosen.FinishReason == string(policy.FinishStop) && !atStopString(turn, chosen) {
 		if len(turn.StopTokens) == 0 {
-			return nil, fmt.Errorf("the answer cannot be used: it was stopped, and nothing was to stop it")
+			return nil, fmt.Errorf("unusable answer: it was stopped, but the request has no stop condition")
 		}
 		ids = append(ids, turn.StopTokens[0])
 	}
@@ -163,11 +163,11 @@ func (c *Client) retokenize(turn Turn, chosen choice) ([]int32, error) {
 func (c *Client) finish(turn Turn, chosen choice, reply *Reply) error {
 	room := c.maxTokens(turn.Request)
 	if len(reply.TokenIDs) > room {
-		return fmt.Errorf("it has %d tokens, at most %d were asked for", len(reply.TokenIDs), room)
+		return fmt.Errorf("it has %d tokens, want at most %d", len(reply.TokenIDs), room)
 	}
 	ends := func(id int32) bool { return slices.Contains(turn.StopTokens, id) }
 	if at := slices.IndexFunc(reply.TokenIDs, ends); at >= 0 && at < len(reply.TokenIDs)-1 {
-		return fmt.Errorf("token %d is a stop token, and %d more follow", at, len(reply.TokenIDs)-1-at)
+		return fmt.Errorf("token %d is a stop token, but %d more follow", at, len(reply.TokenIDs)-1-at)
 	}
 	stopped := len(reply.TokenIDs) > 0 && ends(reply.TokenIDs[len(reply.TokenIDs)-1])
 	switch chosen.FinishReason {
@@ -190,14 +190,14 @@ func (c *Client) finish(turn Turn, chosen choice, reply *Reply) error {
 		case len(reply.TokenIDs) > 0 && slices.Contains(c.o.Config.EOSTokenIDs, reply.TokenIDs[len(reply.TokenIDs)-1]):
 			stopped = true // the policy's own end of text
 		default:
-			return fmt.Errorf("it was stopped, and its last token is no stop token of the chat format")
+			return fmt.Errorf("it was stopped, but its last token is not a stop token of the chat format")
 		}
 	case "length":
 		if len(reply.TokenIDs) == 0 {
-			return fmt.Errorf("it is cut off at no tokens")
+			return fmt.Errorf("it was cut off after 0 tokens")
 		}
 		if !stopped && !reply.Retokenized && len(reply.TokenIDs) < room {
-			return fmt.Errorf("it is cut off at %d tokens, %d were asked for: the server's own limit is lower", len(reply.TokenIDs), room)
+			return fmt.Errorf("it was cut off after %d of %d tokens: the server's own limit is lower", len(reply.TokenIDs), room)
 		}
 	default:
 		return fmt.Errorf("it ended with the reason %q", chosen.FinishReason)

@@ -65,7 +65,7 @@ func (c *Client) embed(ctx context.Context, first int, texts []string) ([][]floa
 		return nil, exitcode.Bugf("encoding a request: %w", err)
 	}
 	var got [][]float32
-	stream := rng.New(0, rng.PurposeSample, 0, "waits between requests for embeddings", first)
+	stream := rng.New(0, rng.PurposeSample, 0, "waiting between requests for embeddings", first)
 	_, failed, err := c.insist(ctx, stream, func() *fault {
 		answered, failed := c.call(ctx, http.MethodPost, "/v1/embeddings", posted, len(texts)*embeddingBytes)
 		if failed == nil {
@@ -89,13 +89,13 @@ func (c *Client) embed(ctx context.Context, first int, texts []string) ([][]floa
 func readEmbeddings(answered []byte, n int) ([][]float32, error) {
 	var a embeddings
 	if err := json.Unmarshal(answered, &a); err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+		return nil, fmt.Errorf("unreadable answer: %w", err)
 	}
 	got := make([][]float32, n)
 	for _, e := range a.Data {
 		switch {
 		case e.Index < 0 || e.Index >= n || got[e.Index] != nil:
-			return nil, fmt.Errorf("the answer has the index %d, of %d texts, or has it twice", e.Index, n)
+			return nil, fmt.Errorf("the answer's index %d is out of range for %d texts or repeated", e.Index, n)
 		case len(e.Embedding) == 0:
 			return nil, fmt.Errorf("embedding %d has no numbers", e.Index)
 		}
@@ -107,7 +107,7 @@ func readEmbeddings(answered []byte, n int) ([][]float32, error) {
 		}
 	}
 	if len(a.Data) != n {
-		return nil, fmt.Errorf("the answer has %d embeddings, %d were asked for", len(a.Data), n)
+		return nil, fmt.Errorf("the answer has %d embeddings, want %d", len(a.Data), n)
 	}
 	return got, nil
 }

@@ -90,9 +90,9 @@ func TestEmbedRefused(t *testing.T) {
 		}
 	}
 	for want, handler := range map[string]http.HandlerFunc{
-		"the answer has 1 embeddings, 2 were asked for":                       answer(`{"data": [{"index": 0, "embedding": [1]}]}`),
-		"the answer has the index 0, of 2 texts, or has it twice":             answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}`),
-		"the answer has the index 2, of 2 texts, or has it twice":             answer(`{"data": [{"index": 2, "embedding": [1]}]}`),
+		"the answer has 1 embeddings, want 2":                       answer(`{"data": [{"index": 0, "embedding": [1]}]}`),
+		"the answer's index 0 is out of range for 2 texts or repeated":             answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}`),
+		"the answer's index 2 is out of range for 2 texts or repeated":             answer(`{"data": [{"index": 2, "embedding": [1]}]}`),
 		"embedding 1 has no numbers":                                          answer(`{"data": [{"index": 1, "embedding": []}]}`),
 		"number 0 of embedding 0 is 1e+300":                                   answer(`{"data": [{"index": 0, "embedding": [1e300]}]}`),
 		"gave embeddings of 1 and of 2 numbers":                               answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}`),

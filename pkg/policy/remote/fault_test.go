@@ -79,7 +79,7 @@ var spoiled = []struct {
 	{"500", answer(500, "text/plain", "Internal Server Error"), "500"},
 	{"502", answer(502, "text/html", "<html>bad gateway</html>"), "502"},
 	{"503", answer(503, "application/json", `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`), "Loading model"},
-	{"408", answer(408, "text/plain", ""), "(nothing was said)"},
+	{"408", answer(408, "text/plain", ""), "(no message)"},
 	{"hangs", func(_ int, w http.ResponseWriter, r *http.Request, _ map[string]any) bool { return hang(w, r) }, "no answer within"},
 	{"stalls inside the body", func(_ int, w http.ResponseWriter, r *http.Request, _ map[string]any) bool {
 		w.Header().Set("Content-Type", "application/json")
@@ -159,7 +159,7 @@ var spoiled = []struct {
 		}
 		c["token_ids"], c["logprobs"] = ids, nil
 		a["usage"].(map[string]any)["completion_tokens"] = len(ids)
-	}), "at most 12 were asked for"},
+	}), "want at most 12"},
 	{"cut off early", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{'b', 'c'}, nil, "length"
 		a["usage"].(map[string]any)["completion_tokens"] = 2
@@ -167,7 +167,7 @@ var spoiled = []struct {
 	{"cut off at nothing", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{}, nil, "length"
 		a["usage"].(map[string]any)["completion_tokens"] = 0
-	}), "cut off at no tokens"},
+	}), "cut off after 0 tokens"},
 	{"stops at no stop token", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{'b', 'c'}, nil, "stop"
 		a["usage"].(map[string]any)["completion_tokens"] = 2

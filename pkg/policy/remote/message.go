@@ -38,7 +38,7 @@ func Message(ctx context.Context, o Options, messages []shard.Message, maxNewTok
 	if err != nil {
 		return "", false, exitcode.Bugf("encoding a request: %w", err)
 	}
-	stream := rng.New(0, rng.PurposeSample, 0, "waits between requests for messages", 0)
+	stream := rng.New(0, rng.PurposeSample, 0, "waiting between requests for messages", 0)
 	_, failed, err := c.insist(ctx, stream, func() *fault {
 		answered, failed := c.call(ctx, http.MethodPost, "/v1/chat/completions", posted, answerBytes+responseTokenBytes*maxNewTokens)
 		if failed != nil {
@@ -46,7 +46,7 @@ func Message(ctx context.Context, o Options, messages []shard.Message, maxNewTok
 		}
 		var a onlyText
 		if err := json.Unmarshal(answered, &a); err != nil || len(a.Choices) != 1 || a.Choices[0].Message.Content == nil {
-			return &fault{err: errors.New("/v1/chat/completions: the answer is not one message with a text")}
+			return &fault{err: errors.New("/v1/chat/completions: the answer is not a single message with a text")}
 		}
 		text, cut = *a.Choices[0].Message.Content, a.Choices[0].FinishReason == "length"
 		return nil

@@ -20,8 +20,8 @@ const (
 	longestLook = 2 * time.Second
 	lookTimeout = 10 * time.Second
 	modelsBytes = 4 << 20
-	versionHint = "the server has to be started on the new version in each iteration: rollout.remote.serve does so in each task; or pin rollout.remote.model, and the gap between sampler and learner shows what is stale"
-	readyHint   = "rollout.remote.ready_seconds bounds the wait; %s"
+	versionHint = "start the server on the new version in each iteration (rollout.remote.serve does so in each task), or pin rollout.remote.model and accept stale responses (the report shows the gap between sampler and learner)"
+	readyHint   = "rollout.remote.ready_seconds limits the wait; %s"
 )
 
 // servedModel is one entry of /v1/models.
@@ -57,10 +57,10 @@ func (c *Client) waitUntilReady(ctx context.Context, alive func() error) error {
 		if time.Until(deadline) < wait {
 			var stale *staleError
 			if errors.As(failed.err, &stale) {
-				return exitcode.WithHint(exitcode.Unavailablef("%s, also after %s", stale, c.o.Ready), versionHint)
+				return exitcode.WithHint(exitcode.Unavailablef("%s, even after %s", stale, c.o.Ready), versionHint)
 			}
 			err := exitcode.Unavailablef("%s is not ready after %s: %w", c.base, c.o.Ready, failed.err)
-			return exitcode.WithHint(err, readyHint, "rollout.remote.url says where the server is")
+			return exitcode.WithHint(err, readyHint, "check rollout.remote.url, the server's address")
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -178,5 +178,5 @@ func (e *staleError) Error() string {
 	if len(names) == 0 {
 		names = []string{"nothing"}
 	}
-	return fmt.Sprintf("%s serves %s, and not %s", e.base, strings.Join(names, ", "), e.wanted)
+	return fmt.Sprintf("%s serves %s, not %s", e.base, strings.Join(names, ", "), e.wanted)
 }

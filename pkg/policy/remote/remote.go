@@ -192,7 +192,7 @@ func baseURL(url, section string) (string, error) {
 	scheme, rest, ok := strings.Cut(base, "://")
 	if config.HasUserinfo(base) {
 		// Not repeated: a password is in it.
-		return "", exitcode.WithHint(exitcode.Usagef("the server's address holds a user or a password"), "%s.api_key_env names the environment variable that has the key", section)
+		return "", exitcode.WithHint(exitcode.Usagef("the server's address contains a user or a password"), "put the key into an environment variable and name the variable in %s.api_key_env", section)
 	}
 	if !ok || (scheme != "http" && scheme != "https") || rest == "" || strings.ContainsAny(rest, " \t\n?#") {
 		return "", exitcode.Usagef("the server's address %q is not of the form http://HOST:PORT", url)

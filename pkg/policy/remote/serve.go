@@ -111,7 +111,7 @@ func (s *Server) Alive(ctx context.Context) error {
 		case <-time.After(signalGrace):
 		}
 	}
-	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; it said:\n%s", s.command, s.child.How(), tail(s.log)), "all that it said is in %s", s.log)
+	return exitcode.WithHint(fmt.Errorf("the server %q ended: %s; its last output:\n%s", s.command, s.child.How(), tail(s.log)), "its full log is %s", s.log)
 }
 
 // signalled reports whether a signal that stops a task ended the server.

@@ -42,11 +42,11 @@ func Evaluation() Settings { return Settings{Capacity: 3, Threshold: 0.9, ResetR
 func (s Settings) Check() error {
 	switch {
 	case s.Capacity < 1:
-		return exitcode.Usagef("a memory of %d solutions: it holds 1 or more", s.Capacity)
+		return exitcode.Usagef("memory capacity: got %d solutions, want 1 or more", s.Capacity)
 	case !(s.Threshold >= 0 && s.Threshold <= 1):
-		return exitcode.Usagef("a memory with the similarity threshold %v, which is not in [0, 1]", s.Threshold)
+		return exitcode.Usagef("memory similarity threshold: got %v, want 0 to 1", s.Threshold)
 	case !(s.ResetRatio >= 0 && s.ResetRatio <= 1):
-		return exitcode.Usagef("a memory with the reset ratio %v, which is not in [0, 1]", s.ResetRatio)
+		return exitcode.Usagef("memory reset ratio: got %v, want 0 to 1", s.ResetRatio)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func Unmarshal(text []byte, s Settings) (Pool, error) {
 		return Pool{}, exitcode.Dataf("reading a memory: %w", err)
 	}
 	if decoder.More() {
-		return Pool{}, exitcode.Dataf("reading a memory: there is more behind it")
+		return Pool{}, exitcode.Dataf("reading a memory: unexpected bytes after its end")
 	}
 	if err := p.check(s); err != nil {
 		return Pool{}, exitcode.Dataf("reading a memory: %w", err)

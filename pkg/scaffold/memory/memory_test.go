@@ -289,7 +289,7 @@ func TestBadPools(t *testing.T) {
 	for what, text := range map[string]string{
 		"nothing":           "",
 		"no JSON":           "{",
-		"more behind it":    good + "{}",
+		"unexpected bytes after its end":    good + "{}",
 		"another field":     strings.Replace(good, `"turn"`, `"turns"`, 1),
 		"too many":          write(solution(0, 1, 0), solution(1, 1, 100), solution(2, 1, 200), solution(3, 1, 300)),
 		"two that are like": write(solution(0, 1, 0), solution(1, 2, 1)),

@@ -58,7 +58,7 @@ func (p *position) Write(b []byte) (int, error) {
 
 func (p *position) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekCurrent {
-		return 0, errors.New("this writer only goes forward")
+		return 0, errors.New("this writer cannot seek backwards")
 	}
 	return p.offset, nil
 }
@@ -88,7 +88,7 @@ func openArrow(r io.ReaderAt, size int64, want seal.Schema, fields []arrow.Field
 	f.meta = f.reader.Schema().Metadata().ToMap()
 	found, ok := f.meta[codec.SchemaKey]
 	if !ok {
-		return nil, fmt.Errorf("it does not say what it holds; expected %s", want)
+		return nil, fmt.Errorf("it does not name its schema; expected %s", want)
 	}
 	if _, err := codec.CheckVersion(found, want); err != nil {
 		return nil, err

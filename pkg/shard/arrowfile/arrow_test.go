@@ -335,7 +335,7 @@ func TestArrowSchemaEvolution(t *testing.T) {
 	if got, err := decodeBatch(more); err != nil || len(got) != 0 {
 		t.Errorf("a column more: %v, %v", got, err)
 	}
-	if _, _, err := decodeTensors(file("tensors/v1.0", 1, tensorFields...), ignore); err == nil || !strings.Contains(err.Error(), "there is no name for it") {
+	if _, _, err := decodeTensors(file("tensors/v1.0", 1, tensorFields...), ignore); err == nil || !strings.Contains(err.Error(), "it has no name") {
 		t.Errorf("a tensor without a name: %v", err)
 	}
 }

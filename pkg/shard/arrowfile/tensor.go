@@ -177,7 +177,7 @@ func decodeTensors(data []byte, visit func(t Tensor) error) (n int, meta map[str
 			}
 		}
 		if i >= len(tensors) {
-			return fmt.Errorf("there is no name for it: the file lists %d tensors", len(tensors))
+			return fmt.Errorf("it has no name: the file lists %d tensors", len(tensors))
 		}
 		column, err := columnOf[*array.Float32](r, "value")
 		if err != nil {

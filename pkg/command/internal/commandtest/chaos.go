@@ -168,7 +168,7 @@ func (c *Chaos) killProgram(driver int, exited chan error) {
 	}
 }
 
-// notATask is a child of a driver that carries out no task.
+// notATask is a child of a driver that runs no task.
 const notATask = "the driver's own program"
 
 func (c *Chaos) kill(who string, pids ...int) {
@@ -204,7 +204,7 @@ func (c *Chaos) Report(dir string) {
 }
 
 // children lists the child processes of a process, with the stage that each
-// carries out.
+// runs.
 func children(parent int) map[int]string {
 	found := map[int]string{}
 	for _, p := range child.Processes() {

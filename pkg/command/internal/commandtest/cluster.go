@@ -88,7 +88,7 @@ func (c *Cluster) Must(name string, args ...string) string {
 }
 
 // Submit starts a run through the script that users submit, and waits until
-// the first gate has left.
+// the first controller job has left.
 func (c *Cluster) Submit(recipe, dir string, args ...string) {
 	c.t.Helper()
 	words := []string{"--wait", "--partition=high", "--output=" + filepath.Join(c.Dir(), "train-%j.log"), "slurm/train.sbatch", recipe, dir}
@@ -111,7 +111,7 @@ func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()
 		last = out
 		var status struct{ State, Evidence string }
 		if err == nil && json.Unmarshal([]byte(out), &status) == nil {
-			// The last gate writes the report when the run is done; the
+			// The last controller job writes the report when the run is done; the
 			// summary is its last file.
 			if _, err := os.Stat(filepath.Join(dir, "report", "summary.json")); status.State == state && err == nil {
 				return

@@ -13,7 +13,7 @@ import (
 )
 
 // RunOn carries a run to its end through Slurm, by lathe advance with these
-// arguments, killing on the way: lathe advance, whether a person or a gate job
+// arguments, killing on the way: lathe advance, whether a person or a controller job
 // runs it, and tasks.
 func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ...string) {
 	c.t.Helper()
@@ -46,7 +46,7 @@ func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ..
 			c.t.Fatalf("not done after %v, %v\n%s", time.Since(began), c.Killed, cluster.Must("lathe", "status", dir))
 		}
 	}
-	// One that knows which jobs have ended sweeps what killed gates have left.
+	// One that knows which jobs have ended sweeps what killed controller jobs have left.
 	cluster.Must(filepath.Join(cluster.Bin, "lathe"), "advance", "--run", dir, "--executor", "slurm", "--site", "devcluster")
 }
 
@@ -70,7 +70,7 @@ func AllReported(dirs []string) bool {
 	return true
 }
 
-// reported reports whether a run is done: the last gate writes the report, whose
+// reported reports whether a run is done: the last controller job writes the report, whose
 // last file the summary is.
 func reported(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "report", "summary.json"))

@@ -77,7 +77,7 @@ func Essence(t *testing.T, dir string) map[string]string {
 }
 
 // Clean checks that lathe verify finds no fault, that every planned response
-// has its fate, and that no unfinished work lies about.
+// has its disposition, and that no unfinished work lies about.
 func Clean(t *testing.T, dir string) {
 	t.Helper()
 	var v verify.Verification

@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// Verifier judges a response against a reference answer. It is total: no
+// Verifier scores a response against a reference answer. It is total: no
 // response makes it fail, hang or use memory beyond a small multiple of the
 // response; and it is a function of its arguments alone.
 type Verifier interface {
@@ -22,7 +22,7 @@ type Verification struct {
 	Extracted string // the answer's text, at most mathverify.MaxExtracted bytes of it, valid UTF-8; empty when there is none
 	Readable  bool   // the text is an answer of the reference's form, right or wrong
 	Equal     bool   // it is the reference answer; never true without Readable
-	Reason    string // of the verdict, for audits: one of mathverify's reasons
+	Reason    string // of the score, for audits: one of mathverify's reasons
 	Why       string // one sentence; it never tells the reference answer
 }
 

@@ -37,7 +37,7 @@ func NewExact(settings Settings) (Exact, error) {
 	return Exact{mode: settings.Extract, marker: settings.Marker, places: settings.DecimalPlaces}, nil
 }
 
-// Verify judges a response.
+// Verify scores a response.
 func (e Exact) Verify(gold, response string) Verification {
 	if strings.TrimSpace(gold) == "" {
 		return Verification{Why: "there is no reference answer", Reason: string(mathverify.ReasonNoReference)}

@@ -36,7 +36,7 @@ func NewGrader(settings Settings) (Grader, error) {
 	return Grader{verifier, settings}, err
 }
 
-// Grade judges a response by the form of its task's answer. Who repeats a
+// Grade scores a response by the form of its task's answer. Who repeats a
 // reference of words and formulas word for word is right, however much of it
 // the verifier can read.
 func (g Grader) Grade(task env.Task, response string) Verification {

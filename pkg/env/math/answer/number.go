@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MaxDigits bounds the digits of one number that is read, so that judging a response costs
+// MaxDigits bounds the digits of one number that is read, so that scoring a response costs
 // little whatever a policy writes.
 const MaxDigits = 1000
 

@@ -64,7 +64,7 @@ func symbolicOptions(settings Settings) (mathverify.Options, error) {
 // asPreset leaves a setting to the preset.
 const asPreset = "preset"
 
-// Verify judges a response.
+// Verify scores a response.
 func (s Symbolic) Verify(gold, response string) Verification {
 	reference := mathverify.NewReference(gold)
 	if s.mode == ExtractLast {

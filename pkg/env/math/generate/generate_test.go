@@ -229,7 +229,7 @@ func TestGenerateOverlap(t *testing.T) {
 	}
 }
 
-// Kinds and levels come in turn, and the first ones get what is left over.
+// Kinds and levels come in turn, and the first ones get the rest.
 func TestGenerateSpread(t *testing.T) {
 	t.Parallel()
 	g := Settings{Kinds: []string{"add", "mul"}, Levels: []int{2, 3}, Count: 10, TestShare: 0.5}

@@ -121,8 +121,8 @@ func Draw(metric string, buggy float64, stream rng.Stream, at uint64) Program {
 	return p
 }
 
-// Mended is the program without its slip.
-func (p Program) Mended() Program {
+// Fixed is the program without its error.
+func (p Program) Fixed() Program {
 	p.Bug = ""
 	return p
 }

@@ -55,8 +55,8 @@ func TestSlips(t *testing.T) {
 				if p.Source() == whole.Source() {
 					t.Fatalf("%+v: the slip changes nothing", p)
 				}
-				if p.Mended() != whole {
-					t.Fatalf("%+v mended is %+v", p, p.Mended())
+				if p.Fixed() != whole {
+					t.Fatalf("%+v fixed is %+v", p, p.Fixed())
 				}
 			}
 		}
@@ -75,7 +75,7 @@ func TestDraw(t *testing.T) {
 		if p.Bug != "" {
 			broken++
 		}
-		seen[p.Mended()] = true
+		seen[p.Fixed()] = true
 	}
 	if want := len(every("auc-roc")); len(seen) != want {
 		t.Errorf("%d programs drawn, want all %d", len(seen), want)

@@ -77,7 +77,7 @@ func Recovered(err *error) {
 // decoded: another version's, or another kind of file.
 func Unreadable(path string, err error) error {
 	return exitcode.WithHint(exitcode.Dataf("reading %q: %w", path, err),
-		"the file is as it was sealed; check that it is the file you mean and that this lathe is the one that wrote it")
+		"the file matches its seal; check that it is the right file and that this version of lathe wrote it")
 }
 
 // Failed is the error of reading a file, if there was one, and else its decoder's.

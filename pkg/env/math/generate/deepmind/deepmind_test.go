@@ -37,7 +37,7 @@ func realProblems(t *testing.T) []real {
 	return all
 }
 
-// The solver that judges generated problems reads at least 95 of 100 real ones
+// The solver that scores generated problems reads at least 95 of 100 real ones
 // of every module and agrees with each answer: what it cannot read are
 // functions given as derivatives or by other functions.
 func TestRealProblems(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 //
 // A sum is its terms without brackets, each followed by the sum up to it; any
 // other expression, the value of each operation in the order in which they are
-// carried out. Of a linear equation stand the sums of its terms, and of two,
+// executed. Of a linear equation stand the sums of its terms, and of two,
 // the coefficients of the unknowns and the right side, then each unknown that
 // is asked for as a quotient of determinants; of a function's value, the steps
 // of Horner's scheme. Of comparisons stand the sign between two numbers, the

@@ -46,7 +46,7 @@ func Beside(run, task string, log func(format string, args ...any)) (leave func(
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "LD_BIND_NOW=") })
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	failed := func(err error) func() {
-		log("no monitor beside this task: %v", err)
+		log("lathe-monitor did not start: %v", err)
 		return func() {}
 	}
 	file, err := phase.Share()
@@ -69,10 +69,10 @@ func Beside(run, task string, log func(format string, args ...any)) (leave func(
 		select {
 		case err := <-ended:
 			if err != nil {
-				log("the monitor beside this task: %v", err)
+				log("lathe-monitor: %v", err)
 			}
 		case <-time.After(leaveTime):
-			log("the monitor beside this task has not sealed its samples in %v; it is left to itself", leaveTime)
+			log("lathe-monitor has not sealed its samples within %v; not waiting any longer", leaveTime)
 		}
 	}
 }

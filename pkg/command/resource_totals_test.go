@@ -25,11 +25,11 @@ func TestAsks(t *testing.T) {
 	r.Resources.Stages.Rollout = recipe.Request{CPUs: 4, GPUs: 1, Minutes: 30}
 	r.Resources.Stages.Score = recipe.Request{CPUs: 16, Minutes: 60}
 	p := site.Profile{Nodes: 4, NodeCPUs: 32, GPUs: 8}
-	all, err := asks(graph.Graph{Recipe: r}, p)
+	all, err := stageTotals(graph.Graph{Recipe: r}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[graph.Stage]stageAsk{}
+	found := map[graph.Stage]stageTotal{}
 	for _, a := range all {
 		found[a.Stage] = a
 	}
@@ -40,7 +40,7 @@ func TestAsks(t *testing.T) {
 		t.Errorf("score: %+v", a)
 	}
 	p.NodeCPUs = 8
-	if _, err := asks(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "a task of score asks for 16 cores") {
+	if _, err := stageTotals(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "one task of score requests 16 cores") {
 		t.Errorf("a task that is larger than a node: %v", err)
 	}
 }
@@ -114,10 +114,10 @@ func TestPolicyThatDoesNotFit(t *testing.T) {
 	r.Policy.Backend, r.Policy.Path = "cuda", "models/8B"
 	var out bytes.Buffer
 	err := printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 78})
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit on the GPUs of site "ours", of 78 GiB`) {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit into the GPU memory of site "ours", 78 GiB`) {
 		t.Errorf("%v", err)
 	}
-	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "what would: policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
+	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
 		t.Errorf("hints %q of %v: %s", hints, err, out.String())
 	}
 	if !strings.Contains(out.String(), "learn: refused") {

@@ -56,7 +56,7 @@ func (w *Waits) Open() []Wait {
 	return all
 }
 
-// Waiting is an environment that waits for programs of the user's.
+// Waiting is an environment that waits for the user's programs.
 type Waiting interface {
 	// Waiting lists the requests that are not answered, the oldest first.
 	Waiting() []Wait

@@ -35,7 +35,7 @@ const (
 	milestoneReward = 0.1
 )
 
-// Score runs the programs of the messages that have no verdict yet, one after
+// Score runs the programs of the messages that have no score yet, one after
 // the other, and grades what they submit.
 func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	t, err := e.folder(a.Task)
@@ -45,7 +45,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	v := env.Verdict{Turns: append([]env.TurnVerdict{}, a.Earlier...)}
 	for i := len(a.Earlier); i < len(a.Own); i++ {
 		cut := i == len(a.Own)-1 && a.Finish == finishLength
-		j, err := e.judge(ctx, t, a.Messages[a.Own[i]].Content, cut)
+		j, err := e.scoreMessage(ctx, t, a.Messages[a.Own[i]].Content, cut)
 		if err != nil {
 			return env.Verdict{}, err
 		}
@@ -58,17 +58,17 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 
 const finishLength = "length"
 
-// judgement is a verdict with what a row says beside it.
-type judgement struct {
+// scored is a score with what a row says beside it.
+type scored struct {
 	env.TurnVerdict
 	reason     string // from a small set
 	protection string
 }
 
-// judge gives the verdict on one message.
-func (e *Env) judge(ctx context.Context, t *task.Task, message string, cut bool) (judgement, error) {
+// scoreMessage scores one message.
+func (e *Env) scoreMessage(ctx context.Context, t *task.Task, message string, cut bool) (scored, error) {
 	if e.style.actions {
-		return e.judgeAction(ctx, t, message, cut)
+		return e.scoreAction(ctx, t, message, cut)
 	}
 	if cut {
 		return e.failed("cut off", "The response was cut off at the length limit."), nil
@@ -80,23 +80,23 @@ func (e *Env) judge(ctx context.Context, t *task.Task, message string, cut bool)
 	return e.submit(ctx, t, program)
 }
 
-// failed is the verdict on a message that nothing was run for.
-func (e *Env) failed(reason, feedback string) judgement {
-	j := judgement{reason: reason, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: feedback}}
+// failed is the score of a message that nothing was run for.
+func (e *Env) failed(reason, feedback string) scored {
+	j := scored{reason: reason, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: feedback}}
 	e.reward(&j.TurnVerdict, nil, 0)
 	return j
 }
 
 // submit runs a program and grades its submission.
-func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgement, error) {
+func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored, error) {
 	wall := time.Duration(e.settings.limits(t).WallSeconds * float64(time.Second))
 	source, err := e.instrumented(ctx, program)
 	if err != nil {
-		return judgement{}, err
+		return scored{}, err
 	}
 	x, err := e.runner.run(ctx, t, source, wall)
 	if err != nil {
-		return judgement{}, err
+		return scored{}, err
 	}
 	j := e.measured(x, program)
 	v := &j.TurnVerdict
@@ -135,7 +135,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (judgeme
 	j.reason, v.Outcome = "graded", shard.OutcomeOK
 	if e.settings.Fingerprint {
 		if v.Fingerprint, err = e.fingerprint(ctx, program); err != nil {
-			return judgement{}, err
+			return scored{}, err
 		}
 	}
 	e.reward(v, t, score)
@@ -211,10 +211,10 @@ func (e *Env) parser() (pysource.Interpreter, error) {
 	return pysource.Interpreter{Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}, err
 }
 
-// measured is the beginning of a verdict on a program that has run. It is not
+// measured is the beginning of a score of a program that has run. It is not
 // valid until something says so.
-func (e *Env) measured(x execution, program string) judgement {
-	return judgement{protection: x.protection, TurnVerdict: env.TurnVerdict{
+func (e *Env) measured(x execution, program string) scored {
+	return scored{protection: x.protection, TurnVerdict: env.TurnVerdict{
 		Outcome: shard.OutcomeInvalid, Extracted: program, ExecuteSeconds: x.Wall.Seconds(), CPUSeconds: x.CPU.Seconds(),
 	}}
 }
@@ -272,7 +272,7 @@ func (e *Env) readValidation(v *env.TurnVerdict, t *task.Task, stdout string) {
 	v.Parts = append(v.Parts, shard.RewardPart{Name: env.PartValidation, Value: mlebench.Signed(said, t.LowerIsBetter())})
 }
 
-// reward fills in what a verdict is worth: of a valid submission with a score,
+// reward fills in what a score is worth: of a valid submission with a score,
 // or of none where there is no task.
 func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
 	credit := failedReward + milestoneReward*float64(len(v.Milestones))

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Weighted is an environment whose verdicts on some tasks take longer than on
+// Weighted is an environment whose scores of some tasks take longer than on
 // others.
 type Weighted interface {
-	// Cost of a verdict, in any unit, 0 or more. It is the same wherever the task
+	// Cost of a score, in any unit, 0 or more. It is the same wherever the task
 	// is read, so no measured time.
 	Cost(task Task) float64
 }

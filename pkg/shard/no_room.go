@@ -45,6 +45,6 @@ func (r Room) warning(of string) string {
 	if float64(r.NoRoom) <= warnNoRoom*float64(r.Attempts) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d responses of %s (%.1f %%) had no room: their prompts fill the policy's context; use a policy with more positions, or shorter prompts and responses",
+	return fmt.Sprintf("%d of %d responses of %s (%.1f %%) had no room because their prompts fill the policy's context; use a policy with more positions, or shorter prompts and responses",
 		r.NoRoom, r.Attempts, of, 100*float64(r.NoRoom)/float64(r.Attempts))
 }

@@ -35,15 +35,15 @@ func newLauncher(settings Program, folder string) *launcher {
 // launch starts the program.
 func (l *launcher) launch() (*stdio.Process, error) {
 	if l.settings.Cage != nil {
-		return stdio.Program{Name: l.settings.Command[0], Start: l.caged}.Open()
+		return stdio.Program{Name: l.settings.Command[0], Start: l.sandboxed}.Open()
 	}
 	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...), l.said).Open()
 }
 
-// caged starts the program in a cage.
-func (l *launcher) caged(in, out *os.File) (stdio.Running, error) {
+// sandboxed starts the program in a sandbox.
+func (l *launcher) sandboxed(in, out *os.File) (stdio.Running, error) {
 	gone := make(chan struct{})
-	program, remove, err := l.cage()
+	program, remove, err := l.sandbox()
 	if err != nil {
 		return stdio.Running{}, errors.Join(err, in.Close(), out.Close())
 	}
@@ -72,8 +72,8 @@ func (l *launcher) caged(in, out *os.File) (stdio.Running, error) {
 	return stdio.Running{Kill: cancel, Gone: gone, How: how}, nil
 }
 
-// cage is the program with what it is granted, and what removes its folder.
-func (l *launcher) cage() (p sandbox.Program, remove func() error, err error) {
+// sandbox is the program with what it is granted, and what removes its folder.
+func (l *launcher) sandbox() (p sandbox.Program, remove func() error, err error) {
 	settings := l.settings.Cage
 	read, err := config.ResolvePaths(settings.Read, l.folder)
 	if err != nil {

@@ -19,22 +19,22 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
-// stageAsk is what the tasks of a stage ask for in a whole run, if every task
+// stageTotal is what the tasks of a stage request in a whole run, if every task
 // takes its time limit and every wave has all its shards.
-type stageAsk struct {
+type stageTotal struct {
 	Stage                          graph.Stage
 	Arrays, Tasks, Waves           int
 	Request                        recipe.Request
 	CoreHours, GPUHours, WallHours float64 // WallHours: one array after the other, on what the site has
 }
 
-// asks sums up the tasks of a run by stage.
-func asks(g graph.Graph, p site.Profile) ([]stageAsk, error) {
-	by := map[graph.Stage]*stageAsk{}
+// stageTotals sums up the tasks of a run by stage.
+func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
+	by := map[graph.Stage]*stageTotal{}
 	for _, n := range g.Nodes() {
 		a := by[n.Stage]
 		if a == nil {
-			a = &stageAsk{Stage: n.Stage, Waves: g.Waves(n.Stage), Request: g.Request(n.Stage)}
+			a = &stageTotal{Stage: n.Stage, Waves: g.Waves(n.Stage), Request: g.Request(n.Stage)}
 			by[n.Stage] = a
 		}
 		atOnce, err := atOnce(n.Stage, a.Request, p)
@@ -48,7 +48,7 @@ func asks(g graph.Graph, p site.Profile) ([]stageAsk, error) {
 		a.GPUHours += float64(tasks*a.Request.GPUs) * hours
 		a.WallHours += float64((tasks+atOnce-1)/atOnce) * hours
 	}
-	var all []stageAsk
+	var all []stageTotal
 	for _, s := range graph.Stages() {
 		if a := by[s]; a != nil {
 			all = append(all, *a)
@@ -75,7 +75,7 @@ func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
 		room = min(room, p.Throttle)
 	}
 	if room < 1 {
-		return 0, exitcode.Usagef("a task of %s asks for %d cores and %d GPUs, which site %q does not have for one: %d nodes of %d cores, %d GPUs",
+		return 0, exitcode.Usagef("one task of %s requests %d cores and %d GPUs, more than site %q has: %d nodes of %d cores, %d GPUs",
 			s, q.CPUs, q.GPUs, p.Name, p.Nodes, p.NodeCPUs, p.GPUs)
 	}
 	return room, nil
@@ -84,7 +84,7 @@ func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
 // printAsked writes what a run asks of a site: time, memory and storage. It is an
 // error where the policy does not fit on the site's GPUs.
 func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder string, p site.Profile) error {
-	all, err := asks(g, p)
+	all, err := stageTotals(g, p)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,10 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 	}
 	versions := storageOf(g.Recipe, *shape, stored)
 	kept := storageByStage(g, versions)
-	fmt.Fprint(out, "\nat most, if every task takes its time limit, every wave has all its shards and every response its bound of tokens:\n")
+	fmt.Fprint(out, "\nupper bound, if every task runs to its time limit, every wave has all its shards and every response reaches its token limit:\n")
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS\tSTORAGE")
-	var total stageAsk
+	var total stageTotal
 	var bytes int64
 	for _, a := range all {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%g GiB\t%d\t%.0f\t%.0f\t%.1f\t%s\n", a.Stage, a.Arrays, a.Waves, a.Tasks,
@@ -110,7 +110,7 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "hours: one array after the other%s\n", siteRoom(p))
+	fmt.Fprintf(out, "hours: arrays run one after the other%s\n", siteRoom(p))
 	if err := o.printEstimate(out, g, *shape, p); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 
 func siteRoom(p site.Profile) string {
 	if p.GPUs == 0 && p.Nodes == 0 {
-		return ", each with all its tasks at once: site profile fields gpus, nodes and node_cpus say what there is"
+		return ", all tasks of an array at once; set gpus, nodes and node_cpus in the site profile to include the cluster's size"
 	}
 	return fmt.Sprintf(", on %d GPUs and %d nodes", p.GPUs, p.Nodes)
 }
@@ -247,14 +247,14 @@ func size(bytes int64) string {
 }
 
 func printStorage(out io.Writer, r recipe.Recipe, s storage) {
-	fmt.Fprintf(out, "storage: %d kept policy versions, %s each with the optimizer's state, %s in all", s.Versions, size(s.Each), size(s.Total))
+	fmt.Fprintf(out, "storage: %d kept policy versions, %s each including the optimizer's state, %s in total", s.Versions, size(s.Each), size(s.Total))
 	if every := r.Schedule.KeepsEvery(); r.Schedule.KeepEvery == recipe.KeepAuto && every > 0 {
-		fmt.Fprintf(out, " (schedule.keep_every auto keeps every %d: all %d would take %s)", every, r.Schedule.Iterations+1, size(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each))
+		fmt.Fprintf(out, " (schedule.keep_every: auto keeps every %d-th version; all %d versions would take %s)", every, r.Schedule.Iterations+1, size(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each))
 	}
 	if every := 50; r.Schedule.KeepsEvery() == 0 && s.Versions > 2 {
-		fmt.Fprintf(out, " (schedule.keep_every %d would keep %d)", every, keptVersions(r.Schedule.Iterations, every))
+		fmt.Fprintf(out, " (schedule.keep_every: %d would keep %d)", every, keptVersions(r.Schedule.Iterations, every))
 	}
-	fmt.Fprintf(out, "; %d bytes a token of a response and its prompt, %d more where it is trained on\n", sampledTokenBytes, batchTokenBytes)
+	fmt.Fprintf(out, "; %d bytes per token of a response and its prompt, %d more per token that is trained on\n", sampledTokenBytes, batchTokenBytes)
 }
 
 // printGPUMemory says what each engine takes of a site's GPU.
@@ -277,7 +277,7 @@ func printGPUMemory(out io.Writer, r recipe.Recipe, c policy.Config, stored map[
 	if fits(r, bytes(p.GPUMemoryGB)) {
 		return nil
 	}
-	err = exitcode.Usagef("the policy %q does not fit on the GPUs of site %q, of %g GiB", r.Policy.Path, p.Name, p.GPUMemoryGB)
+	err = exitcode.Usagef("the policy %q does not fit into the GPU memory of site %q, %g GiB", r.Policy.Path, p.Name, p.GPUMemoryGB)
 	var would []string
 	smaller := r
 	smaller.Optimizer.State = "bfloat16"
@@ -303,5 +303,5 @@ func printGPUMemory(out io.Writer, r recipe.Recipe, c policy.Config, stored map[
 	if len(would) == 0 {
 		return err
 	}
-	return exitcode.WithHint(err, "what would: %s", strings.Join(would, ", or "))
+	return exitcode.WithHint(err, "it would fit with %s", strings.Join(would, ", or "))
 }
