@@ -151,9 +151,6 @@ func (d *distribution) leastRecent(states []shard.Entry) {
 
 // Next draws states with replacement.
 func (a *Ace) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	if len(taskIDs) == 0 {
-		return nil, exitcode.Dataf("selecting states for iteration %d: there are no training tasks", iteration)
-	}
 	states := a.states(state, taskIDs)
 	d := a.distribution(state, states, iteration)
 	cumulated, total := make([]float64, len(states)), 0.0
