@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -68,6 +69,27 @@ func Next(c Curriculum, state State, iteration, n int, taskIDs []string) ([]Sele
 		}
 	}
 	return nil, fmt.Errorf("selecting instances of iteration %d by curriculum %q: %w", iteration, c.Name(), err)
+}
+
+// Cumulated are the sums of weights up to each, to draw from them.
+type Cumulated []float64
+
+// Cumulate sums weights of 0 or more.
+func Cumulate(weights []float64) Cumulated {
+	c, total := make(Cumulated, len(weights)), 0.0
+	for i, w := range weights {
+		total += w
+		c[i] = total
+	}
+	return c
+}
+
+// Draw returns an index, each with its share of the weights, by a number in [0, 1).
+// It never returns one of weight 0.
+func (c Cumulated) Draw(u float64) int {
+	total := c[len(c)-1]
+	u = min(u*total, math.Nextafter(total, 0))
+	return sort.Search(len(c), func(i int) bool { return c[i] > u })
 }
 
 // MeanVariance returns the mean and the population variance of values; both are NaN

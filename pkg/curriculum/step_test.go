@@ -97,3 +97,14 @@ func TestMeanVariance(t *testing.T) {
 		t.Errorf("mean %v, variance %v", mean, variance)
 	}
 }
+
+// Of the weights 0, 1, 0, 3 and 0 the second has the first quarter.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	c := Cumulate([]float64{0, 1, 0, 3, 0})
+	for u, want := range map[float64]int{0: 1, .24: 1, .25: 3, .99: 3, math.Nextafter(1, 0): 3} {
+		if got := c.Draw(u); got != want {
+			t.Errorf("%v draws %d, want %d", u, got, want)
+		}
+	}
+}
