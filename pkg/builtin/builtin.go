@@ -6,6 +6,7 @@ import (
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/ace"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/exit"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/flipts"
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/plr"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/previous"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/restarts"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform"

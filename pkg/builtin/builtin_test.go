@@ -144,16 +144,16 @@ func TestBadChoices(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
 		"credit.sentence.n=0":         "credit.sentence.n: must be 1 or more (0)",
-		"credit.segments=paragraph":   `credit.segments: must be one of sentence, trajectory, turn, valid_submission ("paragraph")`,
+		"credit.segments=paragraph":   `credit.segments: must be one of ` + strings.Join(credit.SegmentsAxis.Names(), ", ") + ` ("paragraph")`,
 		"credit.sentense.n=1":         `unknown field "sentense" in credit; did you mean "sentence"?`,
 		"select.short.m=1":            `unknown field "m" in select.short; did you mean "n"?`,
 		"select.long.n=1":             `select does not name "long", so it has no settings: --set select=[NAME, {NAME: {SETTING: VALUE}}] replaces the list`,
 		"select=[shor]":               `select.0: there is no choice "shor"; did you mean "short"?`,
 		"filters.short.n=1":           `filters is now select, a list of names with their settings under them, such as --set "select=[invalid, {below_percentile: {percentile: 70}}]"; what is not named is off`,
-		"advantage.factors=[speed]":   `advantage.factors: must be one of diversity, duration, haste ("speed")`,
+		"advantage.factors=[speed]":   `advantage.factors: must be one of ` + strings.Join(credit.FactorAxis.Names(), ", ") + ` ("speed")`,
 		"loss.weights=[haste, haste]": `loss.weights: is named twice ("haste")`,
-		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of aide, chain, drafts, greedy_search, ladder, memory_pool, single ("snake")`,
-		"curriculum.name=tidal":       `curriculum.name: must be one of ace, exit, flipts, previous, restarts, tide, uniform ("tidal")`,
+		"evaluation.scaffold=snake":   `evaluation.scaffold: must be one of ` + strings.Join(scaffold.Axis.Names(), ", ") + ` ("snake")`,
+		"curriculum.name=tidal":       `curriculum.name: must be one of ` + strings.Join(curriculum.Names(), ", ") + ` ("tidal")`,
 		"env.answer.verifier=guess":   `env.answer.verifier: must be one of math, exact ("guess")`,
 		"env={name: maths}":           `unknown environment "maths"; did you mean "math"?`,
 	} {
@@ -175,6 +175,20 @@ func TestEverythingIsDescribed(t *testing.T) {
 		for _, f := range append(config.Describe(m.Settings(), "env"), config.Describe(m.Data(), "data")...) {
 			if f.Doc == "" {
 				t.Errorf("environment %s: %s has no comment", name, f.Path)
+			}
+		}
+	}
+	for _, axis := range recipe.Axes() {
+		for _, choice := range axis.Choices {
+			if choice.Summary == "" {
+				t.Errorf("%s %s has no summary", axis.Name, choice.Name)
+			}
+		}
+	}
+	for _, variant := range curriculum.Variants() {
+		for _, f := range config.Describe(variant.Settings, "curriculum."+variant.Name) {
+			if f.Doc == "" && variant.Name != "tide" {
+				t.Errorf("%s has no comment", f.Path)
 			}
 		}
 	}

@@ -2,8 +2,37 @@
 //
 // A curriculum is a pure function over rows: it sees scored groups and its
 // own state, and it names what to sample. It never knows the environment or
-// the prompts' texts, and it never draws from anything but counter-based
-// streams, so its state can be rebuilt from a run's files.
+// the prompts' texts, and it draws only from counter-based streams
+// ([github.com/lathe-rl/lathe/pkg/rng]), so its state can be rebuilt from a run's
+// files.
+//
+// # Writing one
+//
+// A curriculum is a package of its own with a test, and one line in package
+// builtin. The package registers itself with [Register] and embeds the file that
+// declares its settings, whose comments become the reference page
+// ([config.Docs]). The test calls curriculumtest.Conform; what is left to test is
+// the method's own arithmetic. Four choices come up each time:
+//
+//   - Entries or Stats. An entry is something that a prompt can continue from: it
+//     refers to a response (Ref), and a selection of it names it as ParentID.
+//     Whatever else is known, such as a number per task, is a statistic.
+//   - OriginBase or OriginBuffer. OriginBuffer is a selection of an entry, and has a
+//     ParentID. A selection of a training task is OriginBase, however it was chosen.
+//   - Reward, Score.Reward or Quality. [Response.Reward] is what the policy is
+//     trained on, after recipe key credit.reward: use it to measure what can be
+//     learned. [Response.Quality] is the normalized score in [0, 1], comparable
+//     between tasks and iterations: use it to measure how good a response is.
+//     Score.Reward is the environment's, before the recipe's; no curriculum needs it.
+//   - Probability. State the probability with which a prompt of the plan was this
+//     selection, before any prompt was drawn. A task that is taken in the order of a
+//     permutation counts as not drawn: state the probability that the prompt takes
+//     the permutation's next task. Leave 0 what is too costly for every row of a plan,
+//     and implement [Explainer]: its last term is the probability.
+//
+// Only responses with an outcome of the policy's own count ([Response.Valid]); the
+// others failed for reasons outside the policy. Callers use [Update] and [Next], which
+// check what every curriculum would have to check.
 package curriculum
 
 import (
@@ -26,7 +55,7 @@ type Response struct {
 	PromptMessages int       // of these messages, those before the policy first speaks
 	Turns          int       // messages of the policy after these
 	Score          shard.Score
-	Reward         float64 // what is learned from; Score.Reward is the environment's
+	Reward         float64 // that the policy is trained on
 }
 
 // Valid reports whether the outcome is the policy's own.
@@ -53,6 +82,21 @@ type Group struct {
 	Responses []Response
 }
 
+// Values takes a number of each valid response, such as [Response.Quality], in the
+// order of the responses.
+func (g Group) Values(of func(Response) float64) []float64 {
+	var values []float64
+	for _, r := range g.Responses {
+		if r.Valid() {
+			values = append(values, of(r))
+		}
+	}
+	return values
+}
+
+// RewardOf is [Response.Reward], for [Group.Values].
+func RewardOf(r Response) float64 { return r.Reward }
+
 // Selection names one instance to sample. The caller finds the messages of
 // what is iterated on by Ref, and asks the environment for the prompt.
 type Selection struct {
@@ -69,21 +113,23 @@ type Selection struct {
 	SelectedBy  string  // the rule that drew it
 }
 
-// Curriculum chooses instances.
+// Curriculum chooses instances. Its methods are called by [Update] and [Next].
 type Curriculum interface {
 	Name() string
 	// Update folds the finished groups of an iteration, in plan order, into
 	// a new state. The old state is not changed. taskIDs are those of the training
-	// tasks, in their fixed order.
+	// tasks, in their fixed order. The responses of a group come in the order of their
+	// samples, the iteration is later than the state's, and no instance has two groups.
 	Update(state State, iteration int, groups []Group, taskIDs []string) (State, error)
 	// Next selects n instances for an iteration's plan from the state and the
-	// ids of the training tasks, in their fixed order.
+	// ids of the training tasks, in their fixed order. Iterations count from 1, and
+	// there is a training task.
 	Next(state State, iteration, n int, taskIDs []string) ([]Selection, error)
 }
 
 // Asking is a curriculum that selects more than first attempts.
 type Asking interface {
-	// Kinds lists what it asks for beside them.
+	// Kinds lists the other kinds that it selects.
 	Kinds() []shard.Kind
 }
 
@@ -93,18 +139,18 @@ type Term struct {
 	Value float64 `json:"value"`
 }
 
-// Explainer is a curriculum that can say where the probabilities of its
-// selections come from.
+// Explainer is a curriculum that can explain the probabilities of its selections.
 type Explainer interface {
 	// Explain lists the terms of a selection that Next made from the state for an
-	// iteration of n prompts, the probability itself last. It may be one that is
-	// too costly to state for every selection of a plan.
+	// iteration of n prompts, the probability itself last, by the name
+	// "probability". It equals Selection.Probability, unless that is 0 because the
+	// probability is too costly to state for every selection of a plan.
 	Explain(state State, iteration, n int, selected Selection) ([]Term, error)
 }
 
-// Measurer is a curriculum that says in numbers how it stands.
+// Measurer is a curriculum with metrics.
 type Measurer interface {
-	// Metrics are of a state that Update made, by names that curriculum_ is put
-	// before.
+	// Metrics are those of a state that Update made. Manifests and reports have them
+	// with the prefix curriculum_.
 	Metrics(state State) map[string]float64
 }

@@ -19,7 +19,7 @@ const module = "github.com/lathe-rl/lathe/"
 
 // floors lists the packages from the ground up. A package imports only from
 // floors below its own, and from its own folder. PATH/... means PATH and all
-// below it; the first match counts.
+// below it; an exact name counts first.
 var floors = [][]string{
 	{"pkg/internal/asm", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest"},
 	{"pkg/plainfile", "pkg/mlebench/metric"},
@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/objective", "pkg/pysource"},
 	{"pkg/child/stdio", "pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
 	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
-	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/ace", "pkg/curriculum/exit", "pkg/curriculum/flipts", "pkg/curriculum/previous", "pkg/curriculum/restarts", "pkg/credit", "pkg/scaffold"},
+	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/...", "pkg/credit", "pkg/scaffold"},
 	{"pkg/preset"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},

@@ -95,6 +95,9 @@ func namingProblems(t *testing.T, name string, content []byte, names map[string]
 	}
 	var problems []string
 	ast.Inspect(file, func(n ast.Node) bool {
+		if ownName(n) {
+			return false
+		}
 		if spec, ok := n.(*ast.ImportSpec); ok {
 			imported, _ := strconv.Unquote(spec.Path.Value)
 			if problem := importsChoice(name, strings.TrimPrefix(imported, module)); problem != "" {
@@ -120,6 +123,28 @@ func namingProblems(t *testing.T, name string, content []byte, names map[string]
 		return true
 	})
 	return problems
+}
+
+// ownName reports whether a node gives something else its name, which may be that of
+// a choice: a command of the command line, or what a method Name or Kind returns.
+func ownName(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		return n.Recv != nil && (n.Name.Name == "Name" || n.Name.Name == "Kind") && len(n.Body.List) == 1
+	case *ast.CompositeLit:
+		of, ok := n.Type.(*ast.SelectorExpr)
+		if !ok || of.Sel.Name != "Command" {
+			return false
+		}
+		for _, element := range n.Elts {
+			if field, ok := element.(*ast.KeyValueExpr); ok {
+				if key, ok := field.Key.(*ast.Ident); ok && key.Name == "Name" {
+					field.Value = ast.NewIdent("_") // its other fields are looked at
+				}
+			}
+		}
+	}
+	return false
 }
 
 // importsChoice refuses the package of one environment or curriculum, outside
@@ -156,6 +181,11 @@ func TestNamesCanFail(t *testing.T) {
 		{"pkg/preset/x.go", `package x; const a = "gspo"`, ""},
 		{"pkg/recipe/x.go", `package x; const a = "trajectory"`, "names the choice trajectory"},
 		{"pkg/run/graph/x.go", `package x; const a = "exit"`, ""},
+		{"pkg/command/x.go", `package x; var a = &cli.Command{Name: "uniform", Usage: "sample"}`, ""},
+		{"pkg/command/x.go", `package x; var a = &cli.Command{Name: "uniform", Usage: "gspo"}`, "names the choice gspo"},
+		{"pkg/command/x.go", `package x; var a = credit.Choice{Name: "uniform"}`, "names the choice uniform"},
+		{"pkg/monitor/x.go", `package x; func (r *R) Kind() string { return "uniform" }`, ""},
+		{"pkg/monitor/x.go", `package x; func Kind() string { return "uniform" }`, "names the choice uniform"},
 		{"pkg/run/x.go", `package x; import _ "github.com/lathe-rl/lathe/pkg/env/math"`, "imports pkg/env/math"},
 		{"pkg/run/x.go", `package x; import _ "github.com/lathe-rl/lathe/pkg/curriculum/exit"`, "imports pkg/curriculum/exit"},
 		{"pkg/run/x.go", `package x; import _ "math"`, ""},

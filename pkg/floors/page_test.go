@@ -93,17 +93,28 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)]+)\)`)
 	symbol   = regexp.MustCompile("`([a-z0-9]+)\\.([A-Z][A-Za-z.]*)`(?: in \\[[^]]*\\]\\(([^)]+)\\))?")
 	rooted   = regexp.MustCompile("`((?:cmd|cuda|data|jobs|pkg|slurm)/[^`]*)`")
-	room     = regexp.MustCompile(`^[a-z0-9]+(/[a-z0-9]+)*$`)
+	room     = regexp.MustCompile(`^[a-z0-9]+(/[a-z0-9]+)*(/\.\.\.)?$`)
 	heading  = regexp.MustCompile(`^### [0-9]+\. `)
 	pageText = "../README.md"
 )
+
+// holds reports whether there is a package of a name, or one that FOLDER/... means.
+func (h house) holds(name string) bool {
+	folder, all := strings.CutSuffix(name, "...")
+	for own := range h.imports {
+		if own == name || all && strings.HasPrefix(own, folder) {
+			return true
+		}
+	}
+	return false
+}
 
 // pageProblems lists what is wrong with the page about the house.
 func (h house) pageProblems(page string) []string {
 	var problems []string
 	fault := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
-	floor, floorOf := 0, map[string]int{}
+	floor, floorOf := 0, map[string]int{} // by package, and by FOLDER/... of those below a folder
 	for line := range strings.Lines(page) {
 		switch {
 		case heading.MatchString(line):
@@ -113,12 +124,17 @@ func (h house) pageProblems(page string) []string {
 		}
 		for _, found := range code.FindAllStringSubmatch(line, -1) {
 			if name := found[1]; floor > 0 && room.MatchString(name) {
-				if _, there := h.imports[name]; !there {
+				if !h.holds(name) {
 					fault("%s has a line on the page and is no package", name)
 				} else if floorOf[name] == 0 {
 					floorOf[name] = floor
 				}
 			}
+		}
+	}
+	for name := range h.imports {
+		for folder := path.Dir(name); floorOf[name] == 0 && folder != "."; folder = path.Dir(folder) {
+			floorOf[name] = floorOf[folder+"/..."]
 		}
 	}
 	for name, imports := range h.imports {
@@ -170,19 +186,21 @@ func TestPage(t *testing.T) {
 func TestPageCanFail(t *testing.T) {
 	t.Parallel()
 	h := house{
-		imports: map[string][]string{"seal": nil, "shard": {"seal"}},
+		imports: map[string][]string{"seal": nil, "shard": {"seal"}, "shard/foreign": {"shard"}},
 		symbols: map[string]map[string][]string{"seal": {"Writer.Commit": {"seal/writer.go"}}},
 		files: func(name string) bool {
 			return name == "../cuda/" || name == "seal/writer.go" || name == "shard/rows.go"
 		},
 	}
-	const right = "## The floors\n\n### 1. Ground\n\n- `seal`: files\n\n### 2. Rows\n\n- `shard`: rows, over `seal`\n\n## More\n\n" +
+	const right = "## The floors\n\n### 1. Ground\n\n- `seal`: files\n\n### 2. Rows\n\n- `shard`: rows, over `seal`; `shard/...`\n\n## More\n\n" +
 		"`nothing` of `cuda/` but `seal.Writer.Commit` in [seal/writer.go](seal/writer.go)\n"
 	for _, c := range []struct{ old, new, want string }{
 		{"", "", ""},
 		{"- `shard`: rows", "- rows", "pkg/shard has no line"},
+		{"; `shard/...`", "", "pkg/shard/foreign has no line"},
+		{"; `shard/...`", "; `shard/...`, `seal/...`", "seal/... has a line on the page and is no package"},
 		{"- `shard`", "- `shard` `card`", "card has a line on the page and is no package"},
-		{"### 1. Ground\n\n- `seal`: files\n\n### 2. Rows\n\n- `shard`: rows, over `seal`", "### 1. Rows\n\n- `shard`: rows\n\n### 2. Files\n\n- `seal`: files", "imports pkg/seal of floor 2"},
+		{"### 1. Ground\n\n- `seal`: files\n\n### 2. Rows\n\n- `shard`: rows, over `seal`; `shard/...`", "### 1. Rows\n\n- `shard`, `shard/...`: rows\n\n### 2. Files\n\n- `seal`: files", "imports pkg/seal of floor 2"},
 		{"(seal/writer.go)", "(seal/riter.go)", "points to seal/riter.go"},
 		{"`cuda/`", "`cuda/engine.h`", "names cuda/engine.h"},
 		{"seal.Writer.Commit", "seal.Writer.Omit", "seal.Writer.Omit, which no package declares"},

@@ -69,9 +69,6 @@ func (a *Ace) states(state curriculum.State, taskIDs []string) []shard.Entry {
 // Update gives the states that were sampled their potentials (Equation 7) and visits,
 // and adds the states that their responses lead to, by the operator Φ (section 4.1).
 func (a *Ace) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
-	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the curriculum %s: iteration %d is already in the state of iteration %d", Name, iteration, state.Iteration)
-	}
 	next := curriculum.State{Iteration: iteration, Entries: slices.Clone(a.states(state, taskIDs))}
 	sampled := make(map[string]int, len(groups)) // place of each, once it is found
 	for _, g := range groups {
@@ -144,25 +141,12 @@ func visit(e *shard.Entry, step int32, visits map[string][]int32, most int) {
 // with the weight α of Table 3, which the equation does not print. σ is the
 // population's. ok is false where no reward is the policy's own.
 func (a *Ace) potential(g curriculum.Group) (potential float64, ok bool) {
-	var rewards []float64
-	for _, r := range g.Responses {
-		if r.Valid() {
-			rewards = append(rewards, r.Reward)
-		}
-	}
+	rewards := g.Values(curriculum.RewardOf)
 	if len(rewards) == 0 {
 		return 0, false
 	}
-	var sum, square float64
-	for _, r := range rewards {
-		sum += r
-	}
-	mean := sum / float64(len(rewards))
-	for _, r := range rewards {
-		square += (r - mean) * (r - mean)
-	}
-	deviation := math.Sqrt(square / float64(len(rewards)))
-	return a.spec.UncertaintyWeight*min(deviation, a.spec.MaxDeviation) + a.spec.HeadroomWeight*max(0, min(1, 1-mean)), true
+	mean, variance := curriculum.MeanVariance(rewards)
+	return a.spec.UncertaintyWeight*min(math.Sqrt(variance), a.spec.MaxDeviation) + a.spec.HeadroomWeight*max(0, min(1, 1-mean)), true
 }
 
 // Kinds are those of derived states.
@@ -172,10 +156,8 @@ func (a *Ace) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove, shar
 // to debug for each response that failed. A response in which there is nothing to go on
 // from leads to none.
 func (a *Ace) derived(g curriculum.Group) []shard.Entry {
-	responses := slices.Clone(g.Responses)
-	slices.SortStableFunc(responses, func(a, b curriculum.Response) int { return a.Sample - b.Sample })
 	var states []shard.Entry
-	for _, r := range responses {
+	for _, r := range g.Responses {
 		outcome := shard.Outcome(r.Score.Outcome)
 		if !r.Valid() || outcome != shard.OutcomeOK && r.Score.Extracted == "" {
 			continue

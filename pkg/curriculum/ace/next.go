@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -151,20 +150,12 @@ func (d *distribution) leastRecent(states []shard.Entry) {
 
 // Next draws states with replacement.
 func (a *Ace) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	if len(taskIDs) == 0 {
-		return nil, exitcode.Dataf("selecting states for iteration %d: there are no training tasks", iteration)
-	}
 	states := a.states(state, taskIDs)
 	d := a.distribution(state, states, iteration)
-	cumulated, total := make([]float64, len(states)), 0.0
-	for i, q := range d.q {
-		total += q
-		cumulated[i] = total
-	}
+	cumulated := curriculum.Cumulate(d.q)
 	selections := make([]curriculum.Selection, n)
 	for i := range selections {
-		u := min(rng.New(a.seed, rng.PurposeSelect, iteration, "state", i).Float64(0)*total, math.Nextafter(total, 0))
-		at := sort.Search(len(cumulated), func(i int) bool { return cumulated[i] > u }) // never one with the probability 0
+		at := cumulated.Draw(rng.New(a.seed, rng.PurposeSelect, iteration, "state", i).Float64(0))
 		selections[i] = selection(states[at], d.q[at], d.rule)
 	}
 	return selections, nil

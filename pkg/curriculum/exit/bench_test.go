@@ -37,9 +37,9 @@ func BenchmarkBuffer(b *testing.B) {
 	for _, n := range []int{1e4, 1e5, 1e6, 1e7} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			state := full(n)
-			e := mustNew(b, Settings{
+			e := New(Settings{
 				BufferSize: n, MinBufferSize: 1, SelectProbability: .5, InverseTemperature: 8, DivergeProbability: .2, Improve: true, Expand: ExpandAll, Learnability: OfReward, BaseTasks: uniform.Epochs,
-			})
+			}, 11)
 			groups := make([]curriculum.Group, 256)
 			for i := range groups {
 				groups[i] = baseGroup(fmt.Sprintf("i001001-%06d", i), 0, 1, 0, 1, 0, 1, 0, 1)

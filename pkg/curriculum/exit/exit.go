@@ -25,12 +25,7 @@
 //     the first turn is the base task, and is there once.
 package exit
 
-import (
-	"math"
-
-	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
-)
+import "github.com/lathe-rl/lathe/pkg/curriculum"
 
 // Exit is the curriculum. Its only state is the buffer, the entries of
 // curriculum.State, oldest first. An entry's fields mean: Ref the history whose
@@ -61,30 +56,9 @@ const (
 	OfQuality = "quality" // "the variance of the final quality measure", section 4.1
 )
 
-// New returns the curriculum with the given settings for a run with the given
-// seed. Settings out of range are a usage error.
-func New(spec Settings, seed uint64) (*Exit, error) {
-	switch {
-	case spec.BufferSize < 1:
-		return nil, exitcode.Usagef("curriculum.exit.buffer_size: got %d, want 1 or more", spec.BufferSize)
-	case spec.MinBufferSize < 1 || spec.MinBufferSize > spec.BufferSize:
-		return nil, exitcode.Usagef("curriculum.exit.min_buffer_size: got %d, want 1 to buffer_size %d", spec.MinBufferSize, spec.BufferSize)
-	case !isProbability(spec.SelectProbability):
-		return nil, exitcode.Usagef("curriculum.exit.select_probability: got %v, want 0 to 1", spec.SelectProbability)
-	case !isProbability(spec.DivergeProbability):
-		return nil, exitcode.Usagef("curriculum.exit.diverge_probability: got %v, want 0 to 1", spec.DivergeProbability)
-	case !(spec.InverseTemperature >= 0) || math.IsInf(spec.InverseTemperature, 1):
-		return nil, exitcode.Usagef("curriculum.exit.inverse_temperature: got %v, want a finite number of 0 or more", spec.InverseTemperature)
-	case spec.Expand != ExpandOne && spec.Expand != ExpandAll:
-		return nil, exitcode.Usagef("curriculum.exit.expand: unknown value %q, want one or all", spec.Expand)
-	case spec.Learnability != OfReward && spec.Learnability != OfQuality:
-		return nil, exitcode.Usagef("curriculum.exit.learnability: unknown value %q, want reward or quality", spec.Learnability)
-	}
-	return &Exit{spec: spec, seed: seed}, nil
-}
-
-// isProbability is false for NaN.
-func isProbability(p float64) bool { return p >= 0 && p <= 1 }
+// New returns the curriculum of a run with the given seed. Recipes have checked
+// the settings.
+func New(spec Settings, seed uint64) *Exit { return &Exit{spec: spec, seed: seed} }
 
 // Name is the name of this curriculum in recipes.
 const Name = "exit"

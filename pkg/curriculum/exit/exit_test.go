@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -18,15 +17,6 @@ func settings() Settings {
 		BufferSize: 3, MinBufferSize: 1, SelectProbability: .5, InverseTemperature: 8,
 		DivergeProbability: .2, Improve: true, Expand: ExpandAll, Learnability: OfReward, BaseTasks: uniform.Epochs,
 	}
-}
-
-func mustNew(t testing.TB, spec Settings) *Exit {
-	t.Helper()
-	e, err := New(spec, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
 }
 
 func user(text string) shard.Message      { return shard.Message{Role: "user", Content: text} }
@@ -64,7 +54,7 @@ func stateOf(entries ...shard.Entry) curriculum.State {
 
 func mustUpdate(t testing.TB, e *Exit, state curriculum.State, iteration int, groups ...curriculum.Group) curriculum.State {
 	t.Helper()
-	next, err := e.Update(state, iteration, groups, nil)
+	next, err := curriculum.Update(e, state, iteration, groups, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +97,7 @@ func TestLearnability(t *testing.T) {
 		for i := range test.invalid {
 			g.Responses[i].Score.Outcome = "infra"
 		}
-		got, ok := Learnability(OfReward, g.Responses)
+		got, ok := New(settings(), 11).learnability(g)
 		if !(math.Abs(got-test.want) <= 1e-15) || ok != test.ok || (test.want == 0 && got != 0) {
 			t.Errorf("%s: %v, %v, want %v, %v", test.name, got, ok, test.want, test.ok)
 		}
@@ -166,67 +156,33 @@ func TestPick(t *testing.T) {
 	}
 }
 
-func TestSettingsOutOfRange(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		change func(*Settings)
-		want   string
+		want   string // empty for valid
 	}{
-		{func(s *Settings) { s.BufferSize = 0 }, "buffer_size: got 0, want 1 or more"},
-		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: got 4, want 1 to buffer_size 3"},
-		{func(s *Settings) { s.MinBufferSize = 0 }, "min_buffer_size: got 0, want 1 to buffer_size 3"},
-		{func(s *Settings) { s.SelectProbability = 1.1 }, "select_probability: got 1.1"},
-		{func(s *Settings) { s.DivergeProbability = math.NaN() }, "diverge_probability: got NaN"},
-		{func(s *Settings) { s.InverseTemperature = -1 }, "inverse_temperature: got -1"},
-		{func(s *Settings) { s.InverseTemperature = math.Inf(1) }, "inverse_temperature: got +Inf"},
-		{func(s *Settings) { s.Expand = "some" }, `expand: unknown value "some"`},
+		{func(*Settings) {}, ""},
+		{func(s *Settings) { s.BufferSize = 0 }, "buffer_size: must be 1 or more (0)"},
+		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: must not be above curriculum.exit.buffer_size 3"},
+		{func(s *Settings) { s.MinBufferSize = 0 }, "min_buffer_size: must be 1 or more (0)"},
+		{func(s *Settings) { s.SelectProbability = 1.1 }, "select_probability: must be from 0 to 1 (1.1)"},
+		{func(s *Settings) { s.DivergeProbability = math.NaN() }, "diverge_probability: must be from 0 to 1 (NaN)"},
+		{func(s *Settings) { s.InverseTemperature = -1 }, "inverse_temperature: must be 0 or more (-1)"},
+		{func(s *Settings) { s.Expand = "some" }, `expand: must be one of one, all ("some")`},
 	} {
-		spec := settings()
-		test.change(&spec)
-		_, err := New(spec, 1)
-		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != exitcode.Usage {
-			t.Errorf("error %v, want the usage error %q", err, test.want)
+		var recipe struct {
+			Curriculum struct {
+				Exit Settings `yaml:"exit"`
+			} `yaml:"curriculum"`
 		}
-	}
-}
-
-func TestUpdateErrors(t *testing.T) {
-	t.Parallel()
-	bad := baseGroup("m1", 0, 1)
-	bad.Responses[1].Score.NormalizedScore = 1.5
-	nan := baseGroup("m1", 0, math.NaN())
-	for _, test := range []struct {
-		iteration int
-		groups    []curriculum.Group
-		code      int
-		want      string
-	}{
-		{1, nil, exitcode.Bug, "iteration 1 is already in the state of iteration 1"},
-		{2, []curriculum.Group{bad}, exitcode.Data, `instance "m1", sample 1: quality 1.5, want 0 to 1`},
-		{2, []curriculum.Group{nan}, exitcode.Data, "quality NaN"},
-		{2, []curriculum.Group{baseGroup("m1", 0), baseGroup("m1", 1)}, exitcode.Bug, `instance "m1" has two groups`},
-	} {
-		_, err := mustNew(t, settings()).Update(stateOf(), test.iteration, test.groups, nil)
-		if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
-			t.Errorf("error %v, want %q (code %d)", err, test.want, test.code)
+		recipe.Curriculum.Exit = settings()
+		test.change(&recipe.Curriculum.Exit)
+		c := config.NewChecker(&recipe)
+		recipe.Curriculum.Exit.validate(c)
+		err := c.Err("recipe")
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), "curriculum.exit."+test.want)) {
+			t.Errorf("error %v, want %q", err, test.want)
 		}
-	}
-	// What is not the policy's own is not judged.
-	nan.Responses[1].Score.Outcome = "infra"
-	if _, err := mustNew(t, settings()).Update(stateOf(), 2, []curriculum.Group{nan}, nil); err != nil {
-		t.Errorf("an invalid response of quality NaN: %v", err)
-	}
-}
-
-// The state that was passed in stays as it was.
-func TestUpdateKeepsTheOldState(t *testing.T) {
-	t.Parallel()
-	before := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
-	kept := stateOf(entry("x", .1), entry("y", .2), entry("z", 0))
-	g := baseGroup("m2", 1, 0)
-	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
-	mustUpdate(t, mustNew(t, settings()), before, 2, g, baseGroup("m3", 1, 0))
-	if diff := cmp.Diff(kept, before); diff != "" {
-		t.Errorf("the old state changed (-want +got):\n%s", diff)
 	}
 }

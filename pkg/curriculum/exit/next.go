@@ -26,10 +26,7 @@ const (
 // so an epoch lasts as many iterations as without a buffer (1280 problems, 128
 // prompts: ten, section 5.1).
 func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks, err := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
-	if err != nil {
-		return nil, err
-	}
+	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
 	fromBuffer := e.fromBuffer(state.Entries)
 	var entries softmax
 	if fromBuffer > 0 {

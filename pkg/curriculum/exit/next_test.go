@@ -42,7 +42,7 @@ func TestBaseTasks(t *testing.T) {
 	} {
 		spec := settings()
 		spec.SelectProbability, spec.MinBufferSize = test.p, test.smallest
-		got := mustNext(t, mustNew(t, spec), test.state, 3, 20)
+		got := mustNext(t, New(spec, 11), test.state, 3, 20)
 		want, err := uniform.New(uniform.Settings{BaseTasks: uniform.Epochs}, 11).Next(curriculum.State{}, 3, 20, tasks)
 		if err != nil {
 			t.Fatal(err)
@@ -64,13 +64,13 @@ func TestSelectionFromTheBuffer(t *testing.T) {
 		TaskID: "task of x", Kind: shard.KindImprove, Origin: shard.OriginBuffer, ParentID: "x", Depth: 3, Turn: 2,
 		Ref: e.Ref, BaseScore: .25, Potential: .1, Probability: 1, SelectedBy: "buffer",
 	}
-	got := mustNext(t, mustNew(t, spec), stateOf(e), 2, 1)
+	got := mustNext(t, New(spec, 11), stateOf(e), 2, 1)
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
 	}
 	spec.DivergeProbability = 1 // section 4.2
 	want.Kind = shard.KindDiverge
-	got = mustNext(t, mustNew(t, spec), stateOf(e), 2, 1)
+	got = mustNext(t, New(spec, 11), stateOf(e), 2, 1)
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
 	}
@@ -86,7 +86,7 @@ func TestSelectionFrequencies(t *testing.T) {
 	state := stateOf(entry("x", 0), entry("y", .25), entry("z", .5))
 	const prompts = 20000
 	counts := map[string]int{}
-	for _, s := range mustNext(t, mustNew(t, spec), state, 2, prompts) {
+	for _, s := range mustNext(t, New(spec, 11), state, 2, prompts) {
 		name := "base"
 		if s.Origin == shard.OriginBuffer {
 			name = fmt.Sprintf("%s %s", s.ParentID, s.Kind)
@@ -116,14 +116,14 @@ func TestInverseTemperatureExtremes(t *testing.T) {
 	spec.SelectProbability = 1
 	state := stateOf(entry("x", .1), entry("y", .25), entry("z", 0))
 	spec.InverseTemperature = 1e308
-	for _, s := range mustNext(t, mustNew(t, spec), state, 2, 50) {
+	for _, s := range mustNext(t, New(spec, 11), state, 2, 50) {
 		if s.ParentID != "y" {
 			t.Fatalf("κ 1e308 selected %q, want y", s.ParentID)
 		}
 	}
 	spec.InverseTemperature = 0
 	counts := map[string]int{}
-	for _, s := range mustNext(t, mustNew(t, spec), state, 2, 3000) {
+	for _, s := range mustNext(t, New(spec, 11), state, 2, 3000) {
 		counts[s.ParentID]++
 	}
 	for _, id := range []string{"x", "y", "z"} {
@@ -137,7 +137,7 @@ func TestInverseTemperatureExtremes(t *testing.T) {
 // the first ones, and another iteration draws anew.
 func TestPromptsAreIndependent(t *testing.T) {
 	t.Parallel()
-	e := mustNew(t, settings())
+	e := New(settings(), 11)
 	state := stateOf(entry("x", .1), entry("y", .25))
 	// The first iteration's slots begin at 0 whatever n is.
 	few, many := mustNext(t, e, state, 1, 10), mustNext(t, e, state, 1, 40)
@@ -158,7 +158,7 @@ func TestStatedProbabilities(t *testing.T) {
 	for _, improve := range []bool{true, false} {
 		spec := settings()
 		spec.SelectProbability, spec.DivergeProbability, spec.Improve, spec.BufferSize = .6, .25, improve, 10
-		e := mustNew(t, spec)
+		e := New(spec, 11)
 		const prompts = 20000
 		counts, stated := map[string]int{}, map[string]float64{}
 		for _, s := range mustNext(t, e, state, 2, prompts) {
@@ -201,7 +201,7 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	spec := settings()
 	spec.InverseTemperature = 4 * math.Log(3)
-	e := mustNew(t, spec)
+	e := New(spec, 11)
 	state := stateOf(entry("x", 0), entry("y", .25))
 	terms, err := e.Explain(state, 2, 1, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: "y", Kind: shard.KindImprove})
 	if err != nil {

@@ -54,12 +54,12 @@ func (o *oracle) update(iteration int, groups []curriculum.Group) {
 		}
 		o.buffer[i].visits++
 		o.buffer[i].lastSampled = int32(iteration)
-		if score, ok := Learnability(o.spec.Learnability, g.Responses); ok {
+		if score, ok := (&Exit{spec: o.spec}).learnability(g); ok {
 			o.buffer[i].potential = score
 		}
 	}
 	for _, g := range groups {
-		score, ok := Learnability(o.spec.Learnability, g.Responses)
+		score, ok := (&Exit{spec: o.spec}).learnability(g)
 		if !ok {
 			continue
 		}
@@ -134,10 +134,7 @@ func (o *oracle) insertTask(instance shard.Instance, score float64, iteration in
 }
 
 func (o *oracle) next(t *rapid.T, iteration, n int, taskIDs []string) []plainSelection {
-	base, err := uniform.Tasks(o.spec.BaseTasks, o.seed, iteration, n, taskIDs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := uniform.Tasks(o.spec.BaseTasks, o.seed, iteration, n, taskIDs)
 	probabilities := o.probabilities()
 	selections := make([]plainSelection, n)
 	for i := range selections {
@@ -220,10 +217,7 @@ func TestOracle(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec, seed := drawSettings(t), rapid.Uint64().Draw(t, "seed")
-		e, err := New(spec, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := New(spec, seed)
 		stored := archive{}
 		plain := &oracle{spec: spec, seed: seed, stored: stored}
 		var state curriculum.State

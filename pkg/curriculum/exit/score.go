@@ -9,37 +9,25 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Learnability is the score of a group: the population variance of the rewards,
+// learnability is the score of a group: the population variance of the rewards,
 // or of the qualities, of its valid responses, S = var(r) (section 4.1). For
 // values in [0, 1] it lies in [0, 0.25]; for a success rate q of binary outcomes
 // it is q(1-q). ok is false when fewer than two responses are valid: one outcome
-// says nothing about a variance. Equal values give exactly 0.
-func Learnability(of string, responses []curriculum.Response) (score float64, ok bool) {
-	var values []float64
-	for _, r := range responses {
-		switch {
-		case !r.Valid():
-		case of == OfQuality:
-			values = append(values, r.Quality())
-		default:
-			values = append(values, r.Reward)
-		}
+// has no variance. Equal values give exactly 0.
+func (e *Exit) learnability(g curriculum.Group) (score float64, ok bool) {
+	of := curriculum.RewardOf
+	if e.spec.Learnability == OfQuality {
+		of = curriculum.Response.Quality
 	}
+	values := g.Values(of)
 	if len(values) < 2 {
 		return 0, false
 	}
 	if slices.Min(values) == slices.Max(values) {
 		return 0, true
 	}
-	var sum, squares float64
-	for _, value := range values {
-		sum += value
-	}
-	mean := sum / float64(len(values))
-	for _, value := range values {
-		squares += (value - mean) * (value - mean)
-	}
-	return squares / float64(len(values)), true
+	_, variance := curriculum.MeanVariance(values)
+	return variance, true
 }
 
 // softmax selects entries, entry i with the probability

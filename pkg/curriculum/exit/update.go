@@ -3,11 +3,9 @@ package exit
 import (
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -17,17 +15,9 @@ import (
 // expansion of each group. Groups with fewer than two valid responses have no
 // score and change nothing but the count of visits.
 func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
-	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the exit curriculum: iteration %d is already in the state of iteration %d", iteration, state.Iteration)
-	}
-	groups, err := canonical(groups)
-	if err != nil {
-		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
-	}
-
 	buffer, err := newBuffer(state.Entries, e.spec.BufferSize, turns(groups))
 	if err != nil {
-		return curriculum.State{}, fmt.Errorf("updating the exit curriculum for iteration %d: %w", iteration, err)
+		return curriculum.State{}, err
 	}
 	at := buffer.find(e.named(groups))
 	for _, g := range groups {
@@ -36,7 +26,7 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 		}
 	}
 	for _, g := range groups {
-		score, ok := Learnability(e.spec.Learnability, g.Responses)
+		score, ok := e.learnability(g)
 		if !ok {
 			continue
 		}
@@ -80,38 +70,12 @@ func (e *Exit) named(groups []curriculum.Group) map[string]bool {
 	return ids
 }
 
-// canonical checks the groups and puts the responses of each into the order
-// of their samples, so that the order in which they arrived cannot matter.
-func canonical(groups []curriculum.Group) ([]curriculum.Group, error) {
-	seen := make(map[string]bool, len(groups))
-	ordered := slices.Clone(groups)
-	for i := range ordered {
-		g := &ordered[i]
-		if seen[g.Instance.InstanceID] {
-			return nil, exitcode.Bugf("instance %q has two groups", g.Instance.InstanceID)
-		}
-		seen[g.Instance.InstanceID] = true
-		g.Responses = slices.Clone(g.Responses)
-		slices.SortStableFunc(g.Responses, func(a, b curriculum.Response) int { return a.Sample - b.Sample })
-		for _, r := range g.Responses {
-			// Written so that NaN fails.
-			if r.Valid() && !(r.Quality() >= 0 && r.Quality() <= 1) {
-				return nil, exitcode.Dataf("instance %q, sample %d: quality %v, want 0 to 1", g.Instance.InstanceID, r.Sample, r.Quality())
-			}
-			if r.Valid() && (math.IsNaN(r.Reward) || math.IsInf(r.Reward, 0)) {
-				return nil, exitcode.Dataf("instance %q, sample %d: reward %v, want a finite number", g.Instance.InstanceID, r.Sample, r.Reward)
-			}
-		}
-	}
-	return ordered, nil
-}
-
 // visit records that a group was selected from an entry, and gives the entry
 // the group's score. An entry that has been replaced since is not brought back.
 func (e *Exit) visit(b *buffer, i int, g curriculum.Group, iteration int) {
 	b.entries[i].Visits++
 	b.entries[i].LastSampled = int32(iteration)
-	if score, ok := Learnability(e.spec.Learnability, g.Responses); ok {
+	if score, ok := e.learnability(g); ok {
 		b.setScore(i, score)
 	}
 }

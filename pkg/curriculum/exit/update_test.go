@@ -16,7 +16,7 @@ import (
 // empirical score of the group that it comes from, here var(1, 0) = 1/4.
 func TestExpansionOfABaseTask(t *testing.T) {
 	t.Parallel()
-	got := mustUpdate(t, mustNew(t, settings()), stateOf(), 2, baseGroup("m1", 1, 0))
+	got := mustUpdate(t, New(settings(), 11), stateOf(), 2, baseGroup("m1", 1, 0))
 	want := []shard.Entry{
 		{
 			TaskID: "task of m1", Kind: "improve", ParentID: "m1", Depth: 1, Turn: 1,
@@ -49,7 +49,7 @@ func TestExpansionOfAnEntry(t *testing.T) {
 	g.Instance.ParentID, g.Instance.Origin, g.Instance.Depth, g.Instance.Kind = "x", "buffer", 2, "diverge"
 	spec := settings()
 	spec.Expand = ExpandOne
-	got := mustUpdate(t, mustNew(t, spec), stateOf(parent), 7, g).Entries
+	got := mustUpdate(t, New(spec, 11), stateOf(parent), 7, g).Entries
 
 	if len(got) != 2 {
 		t.Fatalf("%d entries, want the old one and one child", len(got))
@@ -77,7 +77,7 @@ func TestSolvedEntryFallsToZero(t *testing.T) {
 	t.Parallel()
 	g := baseGroup("m1", 1, 1)
 	g.Instance.ParentID, g.Instance.Origin = "x", "buffer"
-	got := scores(mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .25)), 2, g))
+	got := scores(mustUpdate(t, New(settings(), 11), stateOf(entry("x", .25)), 2, g))
 	if diff := cmp.Diff([]float64{0, 0, 0}, got); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
@@ -95,7 +95,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	}
 	spec := settings()
 	spec.BufferSize = 10
-	got := mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries
+	got := mustUpdate(t, New(spec, 11), stateOf(), 2, g).Entries
 	if len(got) != 4 {
 		t.Fatalf("%d entries, want two prefixes of each of two responses", len(got))
 	}
@@ -116,7 +116,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 		g.Responses[i].PromptMessages = 3
 		g.Responses[i].Roles = []string{"user", "assistant", "user", "assistant"}
 	}
-	got = mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries
+	got = mustUpdate(t, New(spec, 11), stateOf(), 2, g).Entries
 	if len(got) != 2 || got[0].Turn != 2 || got[0].Ref.Messages != 4 {
 		t.Errorf("entries %+v, want one of turn 2 for each response", got)
 	}
@@ -137,7 +137,7 @@ func TestReplacement(t *testing.T) {
 	} {
 		spec := settings()
 		spec.Expand = ExpandOne
-		got := mustUpdate(t, mustNew(t, spec), full, 2, baseGroup("m1", test.qualities...))
+		got := mustUpdate(t, New(spec, 11), full, 2, baseGroup("m1", test.qualities...))
 		if diff := cmp.Diff(test.want, names(got.Entries)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
@@ -147,14 +147,14 @@ func TestReplacement(t *testing.T) {
 	equal := stateOf(entry("x", 3./16), entry("y", 3./16), entry("z", 3./16))
 	spec := settings()
 	spec.Expand = ExpandOne
-	got := mustUpdate(t, mustNew(t, spec), equal, 2, baseGroup("m1", 1, 0, 0, 0))
+	got := mustUpdate(t, New(spec, 11), equal, 2, baseGroup("m1", 1, 0, 0, 0))
 	if diff := cmp.Diff([]string{"y", "z", "new"}, names(got.Entries)); diff != "" {
 		t.Errorf("equal priorities (-want +got):\n%s", diff)
 	}
 
 	// A buffer of one holds the newest of the best.
 	spec.BufferSize, spec.Expand = 1, ExpandAll
-	got = mustUpdate(t, mustNew(t, spec), stateOf(), 2, baseGroup("m1", 1, 0), baseGroup("m2", .5, .5))
+	got = mustUpdate(t, New(spec, 11), stateOf(), 2, baseGroup("m1", 1, 0), baseGroup("m2", .5, .5))
 	if len(got.Entries) != 1 || got.Entries[0].EntryID != childID("m1", shard.Ref{Sample: 1, Messages: 2}) {
 		t.Errorf("buffer of one holds %v, want the second response of m1", names(got.Entries))
 	}
@@ -183,7 +183,7 @@ func TestScoresComeBeforeReplacement(t *testing.T) {
 	}
 	spec := settings()
 	spec.Expand, spec.BufferSize = ExpandOne, 2
-	got := mustUpdate(t, mustNew(t, spec), stateOf(entry("x", .1), entry("y", .25)), 2, baseGroup("m1", 1, 0), solved)
+	got := mustUpdate(t, New(spec, 11), stateOf(entry("x", .1), entry("y", .25)), 2, baseGroup("m1", 1, 0), solved)
 	if diff := cmp.Diff([]string{"x", "new"}, names(got.Entries)); diff != "" {
 		t.Errorf("buffer (-want +got):\n%s", diff)
 	}
@@ -198,7 +198,7 @@ func TestEntryWithSeveralGroups(t *testing.T) {
 	for _, g := range []int{0, 1} {
 		first.Responses[g].Roles, second.Responses[g].Roles, gone.Responses[g].Roles = nil, nil, nil
 	}
-	got := mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .1)), 4, first, second, gone).Entries
+	got := mustUpdate(t, New(settings(), 11), stateOf(entry("x", .1)), 4, first, second, gone).Entries
 	if len(got) != 1 || got[0].Potential != .0625 || got[0].Visits != 2 || got[0].LastSampled != 4 {
 		t.Errorf("buffer %+v, want x alone with score .0625 and two visits in iteration 4", got)
 	}
@@ -213,7 +213,7 @@ func TestGroupsWithoutScore(t *testing.T) {
 	base := baseGroup("m2", 0, 1)
 	fromBuffer.Responses[0].Score.Outcome, fromBuffer.Responses[1].Score.Outcome = "infra", "infra"
 	base.Responses[0].Score.Outcome, base.Responses[1].Score.Outcome = "infra", "infra"
-	got := mustUpdate(t, mustNew(t, settings()), stateOf(entry("x", .1)), 3, fromBuffer, base, baseGroup("m3")).Entries
+	got := mustUpdate(t, New(settings(), 11), stateOf(entry("x", .1)), 3, fromBuffer, base, baseGroup("m3")).Entries
 	want := entry("x", .1)
 	want.Visits, want.LastSampled = 1, 3
 	if diff := cmp.Diff([]shard.Entry{want}, got); diff != "" {
@@ -228,7 +228,7 @@ func TestExpandOneIsUniformOverTheValid(t *testing.T) {
 	t.Parallel()
 	spec := settings()
 	spec.Expand, spec.BufferSize = ExpandOne, 1
-	e := mustNew(t, spec)
+	e := New(spec, 11)
 	g := baseGroup("m1", 1, .3, 0)
 	g.Responses[1].Score.Outcome = "infra"
 	counts := map[float64]int{}
@@ -246,7 +246,7 @@ func TestAblationWithoutImprovement(t *testing.T) {
 	t.Parallel()
 	spec := settings()
 	spec.Improve, spec.SelectProbability = false, 1
-	e := mustNew(t, spec)
+	e := New(spec, 11)
 	state := mustUpdate(t, e, stateOf(), 2, baseGroup("m1", 1, 0))
 	again := baseGroup("m2", 1, 1, 0)
 	again.Instance.TaskID = "task of m1"
@@ -281,7 +281,7 @@ func TestAblationSelectsTurnPrefixes(t *testing.T) {
 	t.Parallel()
 	spec := settings()
 	spec.Improve, spec.SelectProbability, spec.Expand, spec.BufferSize = false, 1, ExpandOne, 10
-	e := mustNew(t, spec)
+	e := New(spec, 11)
 	g := baseGroup("m", 1, 0)
 	for i := range g.Responses {
 		g.Responses[i].Roles = []string{"user", "assistant", "user", "assistant", "tool", "assistant"}
@@ -327,7 +327,7 @@ func TestLearnabilityOfRewardOrQuality(t *testing.T) {
 	for of, want := range map[string]float64{OfQuality: 5. / 64, OfReward: 11. / 64} {
 		spec := settings()
 		spec.Learnability = of
-		if got := mustUpdate(t, mustNew(t, spec), stateOf(), 2, g).Entries[0].Potential; got != want {
+		if got := mustUpdate(t, New(spec, 11), stateOf(), 2, g).Entries[0].Potential; got != want {
 			t.Errorf("learnability of the %s: %v, want %v", of, got, want)
 		}
 	}
@@ -336,7 +336,7 @@ func TestLearnabilityOfRewardOrQuality(t *testing.T) {
 // An entry without a place in the order of scores would never be replaced.
 func TestScoresThatAreNoNumbers(t *testing.T) {
 	t.Parallel()
-	_, err := mustNew(t, settings()).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil, nil)
+	_, err := New(settings(), 11).Update(stateOf(entry("x", .1), entry("y", math.NaN())), 2, nil, nil)
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `entry "y" has the score NaN`) {
 		t.Errorf("error %v, want one that names y", err)
 	}

@@ -32,7 +32,6 @@ import (
 	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -62,9 +61,6 @@ func (f *FlipTS) Name() string { return Name }
 // Update folds the groups of an iteration into the beliefs: lines 11 to 30 of
 // Algorithm 1.
 func (f *FlipTS) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
-	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the flipts curriculum: iteration %d is already in the state of iteration %d", iteration, state.Iteration)
-	}
 	b, err := read(state.Stats)
 	if err != nil {
 		return curriculum.State{}, err

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -30,7 +31,7 @@ func questions(n int) []string {
 // group is the traces of a question, each a word with a letter for each turn: s
 // for a success, f for a failure. An empty word is a trace that we failed.
 func group(question string, traces ...string) curriculum.Group {
-	g := curriculum.Group{Instance: shard.Instance{TaskID: question}}
+	g := curriculum.Group{Instance: shard.Instance{InstanceID: "of " + question, TaskID: question}}
 	for _, turns := range traces {
 		score := shard.Score{Outcome: string(shard.OutcomeInfra)}
 		for _, turn := range turns {
@@ -57,7 +58,7 @@ func settings() Settings {
 
 func update(t testing.TB, f *FlipTS, state curriculum.State, tasks []string, groups ...curriculum.Group) (curriculum.State, belief) {
 	t.Helper()
-	state, err := f.Update(state, state.Iteration+1, groups, tasks)
+	state, err := curriculum.Update(f, state, state.Iteration+1, groups, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +67,15 @@ func update(t testing.TB, f *FlipTS, state curriculum.State, tasks []string, gro
 		t.Fatal(err)
 	}
 	return state, b
+}
+
+func TestConform(t *testing.T) {
+	t.Parallel()
+	curriculumtest.Conform(t, curriculumtest.Subject{
+		New: func(seed uint64) curriculum.Curriculum { return New(settings(), seed) },
+		// The prior's two numbers, the pool, and two of each question's belief.
+		Rows: func(int) int { return 2 + settings().PoolSize + 2*curriculumtest.Tasks },
+	})
 }
 
 // Section 3.3: "instances where initially incorrect solutions are corrected in
@@ -347,9 +357,6 @@ func TestTinyParameters(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	f := New(settings(), 1)
-	if _, err := f.Update(curriculum.State{Iteration: 2}, 2, nil, nil); exitcode.Code(err) != exitcode.Bug {
-		t.Errorf("an iteration twice: %v", err)
-	}
 	foreign := curriculum.State{Iteration: 3, Stats: []shard.Stat{{Scope: "window", Name: "score"}}}
 	if _, err := f.Update(foreign, 4, nil, nil); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("another curriculum's state: %v", err)

@@ -157,8 +157,8 @@ func TestTheorem1(t *testing.T) {
 func density(q beta, x float64) float64 { return distuv.Beta{Alpha: q.alpha, Beta: q.beta}.Prob(x) }
 
 // Over runs of any settings: the pool keeps its size and holds a question once,
-// what is observed was sampled, every belief is one, a state is read as it was
-// written, and an iteration that is done again gives the same.
+// what is observed was sampled, every belief is one, and a state is read as it was
+// written.
 func TestRunsOfAnySettings(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -185,10 +185,6 @@ func TestRunsOfAnySettings(t *testing.T) {
 			next, err := f.Update(state, iteration, groups, tasks)
 			if err != nil {
 				t.Fatal(err)
-			}
-			again, err := f.Update(state, iteration, groups, tasks)
-			if err != nil || !slices.Equal(next.Stats, again.Stats) {
-				t.Fatalf("iteration %d done again: %v, %v", iteration, again.Stats, next.Stats)
 			}
 			state = next
 			b, err := read(state.Stats)

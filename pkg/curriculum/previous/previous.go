@@ -57,15 +57,10 @@ func New(spec Settings, seed uint64) *Previous { return &Previous{spec: spec, se
 func (p *Previous) Name() string { return Name }
 
 // Update replaces 𝒟_prev by the valid solutions of an iteration's groups.
-func (p *Previous) Update(state curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
-	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the previous curriculum: iteration %d is already in the state of iteration %d", iteration, state.Iteration)
-	}
+func (p *Previous) Update(_ curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration}
 	for _, g := range groups {
-		responses := slices.Clone(g.Responses)
-		slices.SortStableFunc(responses, func(a, b curriculum.Response) int { return a.Sample - b.Sample })
-		for _, r := range responses {
+		for _, r := range g.Responses {
 			if shard.Outcome(r.Score.Outcome) == shard.OutcomeOK {
 				next.Entries = append(next.Entries, entryOf(g.Instance, r))
 			}
@@ -101,10 +96,7 @@ const (
 // Tasks from scratch are those of the uniform curriculum: prompt i takes the task
 // that it has there. The tasks of prompts that improve are passed over.
 func (p *Previous) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks, err := uniform.Tasks(p.spec.BaseTasks, p.seed, iteration, n, taskIDs)
-	if err != nil {
-		return nil, err
-	}
+	tasks := uniform.Tasks(p.spec.BaseTasks, p.seed, iteration, n, taskIDs)
 	improve := p.probability(state)
 	var half []bool
 	if p.spec.Exact {

@@ -59,9 +59,6 @@ func (r *Restarts) Name() string { return Name }
 // task, by their places in the plan, samples and turns. State.Entries are the pools,
 // by task, each in the order of its pushes.
 func (r *Restarts) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
-	if iteration <= state.Iteration {
-		return curriculum.State{}, exitcode.Bugf("updating the curriculum %s: iteration %d is already in the state of iteration %d", Name, iteration, state.Iteration)
-	}
 	pools, err := poolsOf(state)
 	if err != nil {
 		return curriculum.State{}, err
@@ -164,10 +161,7 @@ func poolsOf(state curriculum.State) (map[string]memory.Pool, error) {
 // Next draws the task of each prompt, and then whether it starts from a solution of
 // the task and from which.
 func (r *Restarts) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks, err := uniform.Tasks(r.spec.BaseTasks, r.seed, iteration, n, taskIDs)
-	if err != nil {
-		return nil, err
-	}
+	tasks := uniform.Tasks(r.spec.BaseTasks, r.seed, iteration, n, taskIDs)
 	held := map[string][]shard.Entry{}
 	for _, e := range state.Entries {
 		held[e.TaskID] = append(held[e.TaskID], e)

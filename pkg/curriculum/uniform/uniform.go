@@ -8,7 +8,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -70,12 +69,8 @@ func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group
 
 // Next selects the [Tasks] of an iteration.
 func (u *Uniform) Next(_ curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks, err := Tasks(u.spec.BaseTasks, u.seed, iteration, n, taskIDs)
-	if err != nil {
-		return nil, err
-	}
 	selections := make([]curriculum.Selection, n)
-	for i, id := range tasks {
+	for i, id := range Tasks(u.spec.BaseTasks, u.seed, iteration, n, taskIDs) {
 		selections[i] = Selection(id, 1)
 	}
 	return selections, nil
@@ -105,17 +100,7 @@ func (u *Uniform) Explain(curriculum.State, int, int, curriculum.Selection) ([]c
 // the same in every iteration for each epoch to hold every task once. An
 // iteration may begin in one epoch and end in a later one, and then a task may
 // occur in it twice. Independent slots each draw one of taskIDs.
-func Tasks(baseTasks string, seed uint64, iteration, n int, taskIDs []string) ([]string, error) {
-	switch {
-	case baseTasks != Epochs && baseTasks != Independent:
-		return nil, exitcode.Usagef("base_tasks: unknown value %q, want epochs or iid", baseTasks)
-	case iteration < 1:
-		return nil, exitcode.Bugf("selecting tasks: iteration %d, want 1 or more", iteration)
-	case n < 0:
-		return nil, exitcode.Bugf("selecting tasks: %d slots, want 0 or more", n)
-	case len(taskIDs) == 0:
-		return nil, exitcode.Dataf("selecting tasks for iteration %d: there are no training tasks", iteration)
-	}
+func Tasks(baseTasks string, seed uint64, iteration, n int, taskIDs []string) []string {
 	tasks := make([]string, n)
 	epoch, permutation := -1, []int(nil)
 	for i := range tasks {
@@ -131,5 +116,5 @@ func Tasks(baseTasks string, seed uint64, iteration, n int, taskIDs []string) ([
 		}
 		tasks[i] = taskIDs[permutation[slot%len(taskIDs)]]
 	}
-	return tasks, nil
+	return tasks
 }

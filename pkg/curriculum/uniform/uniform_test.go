@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 func taskIDs(n int) []string {
@@ -18,6 +19,16 @@ func taskIDs(n int) []string {
 		ids[i] = fmt.Sprintf("task-%03d", i)
 	}
 	return ids
+}
+
+func TestConform(t *testing.T) {
+	t.Parallel()
+	for _, baseTasks := range []string{Epochs, Independent} {
+		curriculumtest.Conform(t, curriculumtest.Subject{
+			New:  func(seed uint64) curriculum.Curriculum { return New(Settings{baseTasks}, seed) },
+			Rows: func(int) int { return 0 },
+		})
+	}
 }
 
 // Whatever the number of prompts, the slots of all iterations cut into runs
@@ -65,11 +76,7 @@ func TestEpochsAndSeedsDiffer(t *testing.T) {
 	t.Parallel()
 	ids := taskIDs(100)
 	draw := func(seed uint64, iteration int) []string {
-		tasks, err := Tasks(Epochs, seed, iteration, 100, ids)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tasks
+		return Tasks(Epochs, seed, iteration, 100, ids)
 	}
 	first := draw(1, 1)
 	for name, other := range map[string][]string{"second epoch": draw(1, 2), "second seed": draw(2, 1)} {
@@ -109,26 +116,6 @@ func TestStateDoesNotMatter(t *testing.T) {
 	}
 	if diff := cmp.Diff(empty, full); diff != "" {
 		t.Errorf("the state changed the selections:\n%s", diff)
-	}
-}
-
-func TestErrors(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		iteration, n int
-		ids          []string
-		code         int
-	}{
-		{1, 1, nil, exitcode.Data},
-		{0, 1, taskIDs(1), exitcode.Bug},
-		{1, -1, taskIDs(1), exitcode.Bug},
-	} {
-		if _, err := New(Settings{Epochs}, 1).Next(curriculum.State{}, test.iteration, test.n, test.ids); exitcode.Code(err) != test.code {
-			t.Errorf("iteration %d, %d prompts, %d tasks: error %v, want code %d", test.iteration, test.n, len(test.ids), err, test.code)
-		}
-	}
-	if got, err := New(Settings{Epochs}, 1).Next(curriculum.State{}, 1, 0, taskIDs(1)); err != nil || len(got) != 0 {
-		t.Errorf("no prompts: %v, %v", got, err)
 	}
 }
 
@@ -189,13 +176,5 @@ func TestIndependentTasks(t *testing.T) {
 	}
 	if repeats < 5000-5*61 || repeats > 5000+5*61 {
 		t.Errorf("%d of 20000 draws repeat the one before, want about 5000", repeats)
-	}
-}
-
-func TestUnknownDraw(t *testing.T) {
-	t.Parallel()
-	_, err := Tasks("random", 1, 1, 1, taskIDs(1))
-	if exitcode.Code(err) != exitcode.Usage {
-		t.Errorf("error %v, want one of usage", err)
 	}
 }

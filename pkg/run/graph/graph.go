@@ -36,12 +36,7 @@ const (
 )
 
 // Stages lists every stage that runs as tasks, in order.
-func Stages() []Stage {
-	return []Stage{
-		StageWarm, StageBuffer, StageRollout, StageScore, StageGradient, StageReduce, StageLearn,
-		StageEvalPlan, StageEvalRollout, StageEvalScore, StageEvaluate,
-	}
-}
+func Stages() []Stage { return slices.Clone(staged) }
 
 // Node is one array of tasks: a stage of an iteration, or of one optimizer
 // step of an iteration.
@@ -132,16 +127,8 @@ func (g Graph) ReferencePath(k int) string {
 
 // Shards is the number of tasks of a node.
 func (g Graph) Shards(n Node) int {
-	switch n.Stage {
-	case StageRollout, StageScore: // of a later wave: at most
-		return min(max(1, g.Recipe.Rollout.Shards), g.PlanRows())
-	case StageGradient:
-		return min(max(1, g.Recipe.Schedule.GradientShards), g.Recipe.Schedule.GradientUnits)
-	case StageReduce:
-		fanIn := max(1, g.Recipe.Schedule.GradientFanIn)
-		return (g.Shards(Node{Stage: StageGradient}) + fanIn - 1) / fanIn
-	case StageEvalRollout, StageEvalScore, StageEvaluate:
-		return min(max(1, g.Recipe.Evaluation.Shards), g.Recipe.Evaluation.Rows())
+	if shards := specs[n.Stage].shards; shards != nil {
+		return shards(g)
 	}
 	return 1
 }
@@ -201,47 +188,32 @@ func (g Graph) LastLearn(k int) Node {
 
 // Needs lists the nodes whose outputs a node reads.
 func (g Graph) Needs(n Node) []Node {
-	k := n.Iteration
-	switch n.Stage {
-	case StageWarm:
-		if k > 1 {
-			return []Node{{Stage: StageWarm, Iteration: k - 1}}
-		}
-	case StageRollout, StageEvalRollout:
-		needs := []Node{g.PlanMaker(n), g.LastLearn(g.SampledBy(n))}
-		if n.Wave > 0 {
-			needs = append(needs, n.InWave(n.Wave-1), n.InWave(n.Wave-1).Judging())
-		}
-		return needs
-	case StageScore, StageEvalScore:
-		needs := []Node{n.Sampling(), g.PlanMaker(n)}
-		if n.Wave > 0 {
-			needs = append(needs, n.InWave(n.Wave-1))
-		}
-		return needs
-	case StageClose:
-		return g.judged(Node{Stage: StageScore, Iteration: k})
-	case StageBuffer:
-		if k > 0 {
-			return []Node{{Stage: StageClose, Iteration: k}, {Stage: StageBuffer, Iteration: k - 1}, g.PlanMaker(Node{Stage: StageRollout, Iteration: k})}
-		}
-	case StageGradient:
-		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
-	case StageReduce:
-		return append(g.learnNeeds(n), Node{Stage: StageGradient, Iteration: k, Step: n.Step}, Node{Stage: StageBuffer, Iteration: k})
-	case StageLearn:
-		if g.Sharded() {
-			return append(g.learnNeeds(n), g.Summed(k, n.Step), Node{Stage: StageBuffer, Iteration: k})
-		}
-		return append(g.learnNeeds(n), Node{Stage: StageBuffer, Iteration: k})
-	case StageEvaluate:
-		return append(g.judged(Node{Stage: StageEvalScore, Iteration: k}), Node{Stage: StageEvalPlan})
+	if needs := specs[n.Stage].needs; needs != nil {
+		return needs(g, n)
 	}
 	return nil
 }
 
-// judged lists the nodes of a score node's iteration or evaluation, of all waves.
-func (g Graph) judged(n Node) []Node {
+// samplingNeeds are those of a node of rollouts.
+func (g Graph) samplingNeeds(n Node) []Node {
+	needs := []Node{g.PlanMaker(n), g.LastLearn(g.SampledBy(n))}
+	if n.Wave > 0 {
+		needs = append(needs, n.InWave(n.Wave-1), n.InWave(n.Wave-1).Judging())
+	}
+	return needs
+}
+
+// scoringNeeds are those of a node of scores.
+func (g Graph) scoringNeeds(n Node) []Node {
+	needs := []Node{n.Sampling(), g.PlanMaker(n)}
+	if n.Wave > 0 {
+		needs = append(needs, n.InWave(n.Wave-1))
+	}
+	return needs
+}
+
+// allWaves lists the nodes of a score node's iteration or evaluation, of all waves.
+func (g Graph) allWaves(n Node) []Node {
 	var all []Node
 	for wave := range g.Waves(n.Stage) {
 		all = append(all, n.InWave(wave))
@@ -297,54 +269,49 @@ func (g Graph) PlansWritten(k int) []int {
 
 // Outputs lists the sealed files and folders that a task makes.
 func (g Graph) Outputs(t Task) []string {
-	d, k := g.Dir, t.Iteration
-	switch t.Stage {
-	case StageWarm:
-		outputs := []string{d.Warm(k), d.WarmOptimizer(k)}
-		if k == g.WarmChunks() {
-			outputs = []string{d.Policy(0)}
-		}
-		if k == 1 && g.Recipe.Policy.LoRA != nil {
-			outputs = append(outputs, d.Base())
-		}
-		return outputs
-	case StageRollout, StageScore, StageEvalRollout, StageEvalScore:
-		return []string{d.Sampled(t.Node, t.Shard)}
-	case StageEvalPlan:
-		return []string{d.EvaluationPlan()}
-	case StageClose:
-		return []string{d.Close(k)}
-	case StageMetrics:
-		return []string{d.Metrics(k), d.Usage(k)}
-	case StageBuffer:
-		outputs := []string{d.State(k), d.Stats(k)}
-		if k > 0 {
-			outputs = append(outputs, d.Batch(k), d.Ledger(k))
-		}
-		if g.Waits(k) {
-			outputs = append(outputs, d.Waiting(k))
-		}
-		for _, i := range g.PlansWritten(k) {
-			outputs = append(outputs, d.Plan(i))
-		}
-		return outputs
-	case StageGradient:
-		return []string{d.Gradient(k, t.Step, t.Shard)}
-	case StageReduce:
-		return []string{d.Reduced(k, t.Step, t.Shard)}
-	case StageLearn:
-		if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
-			return g.trained(d.StepPolicy(k, t.Step))
-		}
-		outputs := g.trained(d.Policy(k))
-		if g.RefreshesReference(k) {
-			outputs = append(outputs, d.Reference(k))
-		}
-		return outputs
-	case StageEvaluate:
-		return []string{d.Evaluation(k, t.Shard)}
+	if outputs := specs[t.Stage].outputs; outputs != nil {
+		return outputs(g, t)
 	}
 	return nil
+}
+
+func (g Graph) warmOutputs(t Task) []string {
+	d, k := g.Dir, t.Iteration
+	outputs := []string{d.Warm(k), d.WarmOptimizer(k)}
+	if k == g.WarmChunks() {
+		outputs = []string{d.Policy(0)}
+	}
+	if k == 1 && g.Recipe.Policy.LoRA != nil {
+		outputs = append(outputs, d.Base())
+	}
+	return outputs
+}
+
+func (g Graph) bufferOutputs(t Task) []string {
+	d, k := g.Dir, t.Iteration
+	outputs := []string{d.State(k), d.Stats(k)}
+	if k > 0 {
+		outputs = append(outputs, d.Batch(k), d.Ledger(k))
+	}
+	if g.Waits(k) {
+		outputs = append(outputs, d.Waiting(k))
+	}
+	for _, i := range g.PlansWritten(k) {
+		outputs = append(outputs, d.Plan(i))
+	}
+	return outputs
+}
+
+func (g Graph) learnOutputs(t Task) []string {
+	d, k := g.Dir, t.Iteration
+	if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
+		return g.trained(d.StepPolicy(k, t.Step))
+	}
+	outputs := g.trained(d.Policy(k))
+	if g.RefreshesReference(k) {
+		outputs = append(outputs, d.Reference(k))
+	}
+	return outputs
 }
 
 // trained lists what is written with a policy that has been trained.

@@ -141,11 +141,5 @@ func (g Graph) TaskOf(path string) (Task, bool) {
 
 // has reports whether the run has a task, or somebody who does its work.
 func (g Graph) has(t Task) bool {
-	switch last := g.Recipe.Schedule.Iterations; t.Stage {
-	case StageClose:
-		return t.Iteration >= 1 && t.Iteration <= last
-	case StageMetrics:
-		return t.Iteration <= last
-	}
 	return g.Check(t) == nil
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"path/filepath"
 	"strconv"
 
@@ -11,15 +12,7 @@ import (
 // Check refuses a task that the run does not have. Any version may be
 // evaluated, also those that the recipe does not ask for.
 func (g Graph) Check(t Task) error {
-	first, last := 1, g.Recipe.Schedule.Iterations
-	switch t.Stage {
-	case StageWarm:
-		last = g.WarmChunks()
-	case StageBuffer, StageEvalRollout, StageEvalScore, StageEvaluate:
-		first = 0
-	case StageEvalPlan:
-		first, last = 0, 0
-	}
+	first, last := g.iterations(t.Stage)
 	if t.Iteration < first || t.Iteration > last {
 		return exitcode.Usagef("%s %d: the run has %d to %d", t.Stage, t.Iteration, first, last)
 	}
@@ -39,71 +32,39 @@ func (g Graph) Check(t Task) error {
 	return nil
 }
 
-// Resources is the stage whose resources, in the recipe and in a site profile,
-// tasks of a stage take: what they name evaluate is to let a policy speak.
-func (s Stage) Resources() Stage {
-	switch s {
-	case StageEvalRollout:
-		return StageEvaluate
-	case StageEvalScore, StageEvaluate:
-		return StageScore
-	case StageEvalPlan:
-		return StageBuffer
-	case StageReduce:
-		return StageGradient
+// iterations is the range of iterations in which a stage has nodes.
+func (g Graph) iterations(s Stage) (first, last int) {
+	if of := specs[s].iterations; of != nil {
+		return of(g)
 	}
-	return s
+	return 1, g.Recipe.Schedule.Iterations
 }
+
+// Resources is the stage whose resources, in the recipe and in a site profile,
+// tasks of a stage take: under the name evaluate stands what sampling for an
+// evaluation takes.
+func (s Stage) Resources() Stage { return cmp.Or(specs[s].resources, s) }
 
 // Request is what a task of a stage asks for.
 func (g Graph) Request(s Stage) recipe.Request {
-	q := g.Recipe.Resources.Stages
-	return map[Stage]recipe.Request{
-		StageWarm: q.Warm, StageRollout: q.Rollout, StageScore: q.Score, StageBuffer: q.Buffer,
-		StageGradient: q.Gradient, StageLearn: q.Learn, StageEvaluate: q.Evaluate,
-	}[s.Resources()]
+	if request := specs[s.Resources()].request; request != nil {
+		return request(g.Recipe.Resources.Stages)
+	}
+	return recipe.Request{}
 }
+
+// Urgency orders ready tasks, the most urgent first.
+func (t Task) Urgency() int { return t.Iteration*nextIteration + specs[t.Stage].urgency }
 
 // Command is the command line of the tasks of a node, without the shard.
 // binaries is the folder of the binaries; empty finds them on PATH.
 func (g Graph) Command(binaries string, n Node) []string {
-	binary := map[Stage]string{
-		StageWarm: "lathe-learn", StageRollout: "lathe-rollout", StageScore: "lathe-score", StageBuffer: "lathe-buffer",
-		StageGradient: "lathe-learn", StageReduce: "lathe-learn", StageLearn: "lathe-learn",
-		StageEvalPlan: "lathe-buffer", StageEvalRollout: "lathe-rollout", StageEvalScore: "lathe-score", StageEvaluate: "lathe-score",
-	}[n.Stage]
-	if binaries != "" {
-		binary = filepath.Join(binaries, binary)
+	s := specs[n.Stage]
+	command := []string{filepath.Join(binaries, s.binary), "--run", string(g.Dir)}
+	if s.arguments != nil {
+		return append(command, s.arguments(n)...)
 	}
-	command := []string{binary, "--run", string(g.Dir)}
-	number := strconv.Itoa(n.Iteration)
-	switch n.Stage {
-	case StageWarm:
-		return append(command, "--warm", number)
-	case StageEvalPlan:
-		return append(command, "--evaluate")
-	case StageEvaluate:
-		return append(command, "--evaluate", number, "--gather")
-	case StageEvalRollout, StageEvalScore:
-		return n.withWave(append(command, "--evaluate", number))
-	case StageRollout, StageScore:
-		return n.withWave(append(command, "--iteration", number))
-	case StageGradient:
-		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--gradient")
-	case StageReduce:
-		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step), "--reduce")
-	case StageLearn:
-		return append(command, "--iteration", number, "--step", strconv.Itoa(n.Step))
-	}
-	return append(command, "--iteration", number)
-}
-
-// withWave adds the wave to a command line, if it is not the first.
-func (n Node) withWave(command []string) []string {
-	if n.Wave == 0 {
-		return command
-	}
-	return append(command, "--wave", strconv.Itoa(n.Wave))
+	return append(command, "--iteration", strconv.Itoa(n.Iteration))
 }
 
 // ParseStage finds a stage that runs as tasks by its name.

@@ -139,36 +139,10 @@ func (s *Surveyor) Survey(ctx context.Context) (Result, error) {
 		w.result.Done = false
 	}
 	slices.SortStableFunc(w.result.Ready, func(a, b graph.Task) int {
-		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(b.Wave, a.Wave))
+		return cmp.Or(cmp.Compare(a.Urgency(), b.Urgency()), cmp.Compare(b.Wave, a.Wave))
 	})
 	w.fail(ctx.Err())
 	return w.result, w.err
-}
-
-// urgency orders ready tasks: older iterations first, the stages nearest to the
-// learner first inside one. The evaluation of a version has what the next iteration
-// leaves idle, and goes before the one after, so that a machine that is never idle
-// measures a version soon and not at the end of the run.
-func urgency(t graph.Task) int {
-	const stages = 8 // at least as many as have an order of their own
-	iteration := t.Iteration * stages
-	switch t.Stage {
-	case graph.StageGradient, graph.StageReduce:
-		return iteration + 1
-	case graph.StageBuffer:
-		return iteration + 2
-	case graph.StageScore:
-		return iteration + 3
-	case graph.StageRollout:
-		return iteration + 4
-	case graph.StageEvalPlan, graph.StageEvaluate:
-		return iteration + stages + 5
-	case graph.StageEvalScore:
-		return iteration + stages + 6
-	case graph.StageEvalRollout:
-		return iteration + stages + 7
-	}
-	return iteration
 }
 
 // visit finds out whether a node is done, and what is to be done for it.

@@ -13,8 +13,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 )
 
-func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env, k int) error {
-	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
+func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	g, in, out, k := w.Run.Graph, w.Run.Dir, w.Output, t.Iteration
 	chooser, err := w.Run.Recipe.NewCurriculum()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package worker carries out tasks of a run: it tells each stage which files to
+// Package worker runs the tasks of a run: it tells each stage which files to
 // read and where its output goes.
 package worker
 
@@ -18,7 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
-// Worker carries out tasks of a run in this process.
+// Worker runs tasks of a run in this process.
 type Worker struct {
 	Run     *rundir.Run
 	Attempt seal.Attempt
@@ -83,7 +83,7 @@ func (w *Worker) watchPrograms(e env.Env, t graph.Task) (stop func()) {
 	})
 }
 
-// Do carries out one task. A task whose outputs are sealed already is done.
+// Do runs one task. A task whose outputs are sealed already is done.
 func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if err := w.Run.Graph.Check(t); err != nil {
 		return err
@@ -94,14 +94,13 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 		}
 		return err
 	}
+	does, known := work[t.Stage]
+	if !known {
+		return exitcode.Usagef("stage %q is not one that runs as a task", t.Stage)
+	}
 	job := w.job(t)
-	switch t.Stage {
-	case graph.StageGradient:
-		return w.gradient(ctx, job, t)
-	case graph.StageReduce:
-		return w.reduce(ctx, job, t)
-	case graph.StageLearn:
-		return w.learn(ctx, job, t)
+	if does.withoutTasks != nil {
+		return does.withoutTasks(w, ctx, job, t)
 	}
 	loaded := phase.Enter(phase.Load)
 	tasks, err := w.tasksOf(ctx, job, t)
@@ -120,26 +119,34 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 		threaded.UseThreads(job.Threads)
 	}
 	job.EnvironmentInputs = cited
-	switch t.Stage {
-	case graph.StageWarm:
-		return w.warm(ctx, job, environment, t.Iteration)
-	case graph.StageRollout, graph.StageEvalRollout:
-		return w.rollout(ctx, job, environment, t)
-	case graph.StageScore, graph.StageEvalScore:
-		return w.score(ctx, job, environment, t)
-	case graph.StageBuffer:
-		return w.buffer(ctx, job, environment, t.Iteration)
-	case graph.StageEvalPlan:
-		_, err := evaluate.Plan(ctx, job, environment, w.Output.EvaluationPlan())
-		return err
-	case graph.StageEvaluate:
-		return w.gather(ctx, job, environment, t)
-	}
-	return exitcode.Usagef("stage %q is not one that runs as a task", t.Stage)
+	return does.run(w, ctx, job, environment, t)
 }
 
-func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, chunk int) error {
-	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
+// work is what the tasks of each stage do.
+var work = map[graph.Stage]struct {
+	run          func(*Worker, context.Context, stage.Job, env.Env, graph.Task) error
+	withoutTasks func(*Worker, context.Context, stage.Job, graph.Task) error // of a stage that needs no environment
+}{
+	graph.StageWarm:        {run: (*Worker).warm},
+	graph.StageBuffer:      {run: (*Worker).buffer},
+	graph.StageRollout:     {run: (*Worker).rollout},
+	graph.StageScore:       {run: (*Worker).score},
+	graph.StageGradient:    {withoutTasks: (*Worker).gradient},
+	graph.StageReduce:      {withoutTasks: (*Worker).reduce},
+	graph.StageLearn:       {withoutTasks: (*Worker).learn},
+	graph.StageEvalPlan:    {run: (*Worker).evaluationPlan},
+	graph.StageEvalRollout: {run: (*Worker).rollout},
+	graph.StageEvalScore:   {run: (*Worker).score},
+	graph.StageEvaluate:    {run: (*Worker).gather},
+}
+
+func (w *Worker) evaluationPlan(ctx context.Context, job stage.Job, environment env.Env, _ graph.Task) error {
+	_, err := evaluate.Plan(ctx, job, environment, w.Output.EvaluationPlan())
+	return err
+}
+
+func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	g, in, out, chunk := w.Run.Graph, w.Run.Dir, w.Output, t.Iteration
 	steps, size := w.Run.Recipe.WarmStart.Steps, w.Run.Recipe.WarmStart.Chunk
 	if size <= 0 {
 		size = steps

@@ -75,8 +75,8 @@ func (r *reduction) next() error {
 	}
 	state := r.state
 	if r.in.Iteration > 0 {
-		if state, err = r.chooser.Update(state, r.in.Iteration, r.curriculumGroups(), ids); err != nil {
-			return fmt.Errorf("updating curriculum %q: %w", r.chooser.Name(), err)
+		if state, err = curriculum.Update(r.chooser, state, r.in.Iteration, r.curriculumGroups(), ids); err != nil {
+			return err
 		}
 		for _, note := range state.Notes {
 			r.log("curriculum %s, iteration %d: %s", r.chooser.Name(), r.in.Iteration, note)
@@ -141,9 +141,9 @@ func of(axis string, stats []shard.Stat) []shard.Stat {
 // plan asks the curriculum for an iteration's instances and the environment
 // for their prompts. It cites the rollouts that these go on from.
 func (r *reduction) plan(state curriculum.State, iteration int, taskIDs []string) ([]shard.Instance, []seal.Input, error) {
-	selections, err := r.chooser.Next(state, iteration, r.in.PlanRows, taskIDs)
+	selections, err := curriculum.Next(r.chooser, state, iteration, r.in.PlanRows, taskIDs)
 	if err != nil {
-		return nil, nil, fmt.Errorf("selecting instances of iteration %d: %w", iteration, err)
+		return nil, nil, err
 	}
 	selections = env.SpreadByCost(r.environment, selections, func(s curriculum.Selection) string { return s.TaskID })
 	parents, cited, err := r.parents(selections)
