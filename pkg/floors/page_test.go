@@ -91,7 +91,7 @@ func symbolsOf(file *ast.File) []string {
 var (
 	code     = regexp.MustCompile("`([^`]+)`")
 	link     = regexp.MustCompile(`\]\(([^)]+)\)`)
-	symbol   = regexp.MustCompile("`([a-z0-9]+)\\.([A-Z][A-Za-z.]*)`(?: in \\[[^]]*\\]\\(([^)]+)\\))?")
+	symbol   = regexp.MustCompile("`([a-z0-9]+)\\.([A-Z][A-Za-z.]*)`(?:\\s+in\\s+\\[[^]]*\\]\\(([^)]+)\\))?")
 	rooted   = regexp.MustCompile("`((?:cmd|cuda|data|jobs|pkg|slurm)/[^`]*)`")
 	room     = regexp.MustCompile(`^[a-z0-9]+(/[a-z0-9]+)*(/\.\.\.)?$`)
 	heading  = regexp.MustCompile(`^### [0-9]+\. `)
@@ -205,6 +205,7 @@ func TestPageCanFail(t *testing.T) {
 		{"`cuda/`", "`cuda/engine.h`", "names cuda/engine.h"},
 		{"seal.Writer.Commit", "seal.Writer.Omit", "seal.Writer.Omit, which no package declares"},
 		{"[seal/writer.go](seal/writer.go)", "[shard/rows.go](shard/rows.go)", "and it is in [seal/writer.go]"},
+		{" in [seal/writer.go](seal/writer.go)", " in\n[shard/rows.go](shard/rows.go)", "and it is in [seal/writer.go]"},
 	} {
 		if !strings.Contains(right, c.old) {
 			t.Fatalf("the page has no %q", c.old)
