@@ -1,6 +1,6 @@
 // Package command holds the commands of lathe. Each has a file of its own: the
 // options that it takes, the function of a context and those options that
-// carries it out, and the flags that fill the options. What the functions do
+// runs it, and the flags that fill the options. What the functions do
 // lives in other packages; what the command lines have in common is package
 // cmdline, and the binaries of tasks have their commands in package task.
 package command

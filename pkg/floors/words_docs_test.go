@@ -8,12 +8,9 @@ import (
 	"testing"
 )
 
-// oldWords are what pages said before the glossary in pkg/README.md, with what they say
-// instead. A space stands for any space, the end of a line too.
-var oldWords = []struct {
-	old *regexp.Regexp
-	now string
-}{
+// oldWords are what pages and programs said before the glossary in pkg/README.md, with what
+// they say instead. A space stands for any space, the end of a line too.
+var oldWords = []word{
 	{oldWord(`foret(?:el|old)\w*`), "estimate or predict"},
 	{oldWord(`trunks?`), "shared prefix"},
 	{oldWord(`fates?`), "disposition"},
@@ -29,6 +26,12 @@ var oldWords = []struct {
 	{oldWord(`gates?`), "controller job"},
 	{oldWord(`kept sets?`), "truncated support (top-k/top-p)"},
 	{oldWord(`clocks? that (?:is|are) not there`), "simulated time"},
+}
+
+// word is an old word and what is said instead.
+type word struct {
+	old *regexp.Regexp
+	now string
 }
 
 func oldWord(pattern string) *regexp.Regexp {

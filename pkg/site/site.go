@@ -1,5 +1,5 @@
-// Package site is the typed form of the YAML file that says how runs are carried
-// out at one place: the executor, and what its flags and job scripts hold.
+// Package site is the typed form of the YAML file that says how runs are executed
+// at one place: the executor, and what its flags and job scripts hold.
 package site
 
 import (

@@ -31,7 +31,7 @@ type Result struct {
 	Failed bool
 }
 
-// Grade is the score of an episode by the side that carries its calls out.
+// Grade is the score of an episode by the side that executes its calls.
 type Grade struct {
 	Score      float64 // in [0, 1]; 1 when all is as it should be
 	Milestones []string
