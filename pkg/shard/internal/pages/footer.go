@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/parquet-go/parquet-go/format"
@@ -47,8 +48,16 @@ func Footer(r io.ReaderAt, size int64) (*format.FileMetaData, error) {
 		return nil, err
 	}
 	meta := new(format.FileMetaData)
-	if _, err := unmarshal(data, meta); err != nil {
+	n, err := unmarshal(data, meta)
+	if err != nil || n < len(data) && meta.EncryptionAlgorithm.Value == nil { // a signature follows what is encrypted
 		return nil, errors.New("the footer is damaged: copy the file again, or write it again")
+	}
+	var rows int64
+	for _, group := range meta.RowGroups {
+		rows += group.NumRows
+	}
+	if rows < meta.NumRows { // some writers count none, and their row groups have them all
+		return nil, fmt.Errorf("the footer is damaged: it counts %d rows, and its row groups have %d; copy the file again, or write it again", meta.NumRows, rows)
 	}
 	return meta, nil
 }
