@@ -26,7 +26,7 @@ func TestPolicyOptions(t *testing.T) {
 	if !strings.HasPrefix(out.String(), folder+" ") {
 		t.Errorf("it prints %q", out.String())
 	}
-	if err := command.PolicyInit(&out, made); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "is there already") {
+	if err := command.PolicyInit(&out, made); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("made again: %v", err)
 	}
 

@@ -32,7 +32,7 @@ func TestLogLine(t *testing.T) {
 	out.Reset()
 	w.said = time.Time{}
 	w.watch(drive.Progress{Event: "launched", Task: graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 2}}, Running: 1})
-	if line := out.String(); !strings.Contains(line, "warm start  warm-000002, of 3 parts  1 running") {
+	if line := out.String(); !strings.Contains(line, "warm start  warm-000002 of 3 checkpoints  1 running") {
 		t.Errorf("got %q", line)
 	}
 }

@@ -92,16 +92,16 @@ func TestManifestOfAnotherVersion(t *testing.T) {
 		t.Errorf("a later minor version with a field more: %v", err)
 	}
 	for want, change := range map[string][2]string{
-		`has format "lathe-manifest/2.0"; this binary reads format 1`:      {"lathe-manifest/1.0", "lathe-manifest/2.0"},
-		`format is "something/1.0", expected "lathe-manifest/1.N"`:         {"lathe-manifest/1.0", "something/1.0"},
-		`format is "lathe-manifest/1", expected`:                           {"lathe-manifest/1.0", "lathe-manifest/1"},
-		`name "../v000001" is not a file name`:                             {`"name": "v000001"`, `"name": "../v000001"`},
-		`kind is "link", expected file or folder`:                          {`"kind": "folder"`, `"kind": "link"`},
-		`the manifest of a file lists files`:                               {`"kind": "folder"`, `"kind": "file"`},
-		`has -3 bytes and 0 rows`:                                          {`"bytes": 3`, `"bytes": -3`},
-		`sha256 is not 64 hexadecimal digits`:                              {shaOf("files"), strings.ToUpper(shaOf("files"))},
-		`entry for file "sub/../../model.safetensors" is out of range`:     {"sub/model", "sub/../../model"},
-		`files are not sorted at "aaa"`:                                    {"sub/model.safetensors", "aaa"},
+		`has format "lathe-manifest/2.0"; this binary reads format 1`:          {"lathe-manifest/1.0", "lathe-manifest/2.0"},
+		`format is "something/1.0", expected "lathe-manifest/1.N"`:             {"lathe-manifest/1.0", "something/1.0"},
+		`format is "lathe-manifest/1", expected`:                               {"lathe-manifest/1.0", "lathe-manifest/1"},
+		`name "../v000001" is not a file name`:                                 {`"name": "v000001"`, `"name": "../v000001"`},
+		`kind is "link", expected file or folder`:                              {`"kind": "folder"`, `"kind": "link"`},
+		`the manifest of a file lists files`:                                   {`"kind": "folder"`, `"kind": "file"`},
+		`has -3 bytes and 0 rows`:                                              {`"bytes": 3`, `"bytes": -3`},
+		`sha256 is not 64 hexadecimal digits`:                                  {shaOf("files"), strings.ToUpper(shaOf("files"))},
+		`entry for file "sub/../../model.safetensors" is out of range`:         {"sub/model", "sub/../../model"},
+		`files are not sorted at "aaa"`:                                        {"sub/model.safetensors", "aaa"},
 		`is not one that this version writes: json: cannot unmarshal string`:   {`"rows": 0`, `"rows": "none"`},
 		`is not one that this version writes: invalid character 'x' after top`: {"{", "{}x{"},
 	} {

@@ -282,7 +282,7 @@ func TestStop(t *testing.T) {
 		if r := results[0]; r.Cause != want.Cause || r.Exit != want.Exit || r.Signal != want.Signal {
 			t.Errorf("%s: result is %+v, want %+v", task, r, want)
 		}
-		if r := results[1]; r.Cause != executor.CauseStopped || !strings.Contains(r.Evidence, "never started") {
+		if r := results[1]; r.Cause != executor.CauseStopped || !strings.Contains(r.Evidence, "not started") {
 			t.Errorf("%s: the task in the queue: result is %+v, want stopped before it started", task, r)
 		}
 	}

@@ -90,15 +90,15 @@ func TestEmbedRefused(t *testing.T) {
 		}
 	}
 	for want, handler := range map[string]http.HandlerFunc{
-		"the answer has 1 embeddings, want 2":                       answer(`{"data": [{"index": 0, "embedding": [1]}]}`),
-		"the answer's index 0 is out of range for 2 texts or repeated":             answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}`),
-		"the answer's index 2 is out of range for 2 texts or repeated":             answer(`{"data": [{"index": 2, "embedding": [1]}]}`),
-		"embedding 1 has no numbers":                                          answer(`{"data": [{"index": 1, "embedding": []}]}`),
-		"number 0 of embedding 0 is 1e+300":                                   answer(`{"data": [{"index": 0, "embedding": [1e300]}]}`),
-		"gave embeddings of 1 and of 2 numbers":                               answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}`),
-		"the answer cannot be read":                                           answer(`{"data": 3}`),
-		"not JSON":                                                            func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
-		"refuses what it is asked: /v1/embeddings: 400 Bad Request: too long": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "too long", http.StatusBadRequest) },
+		"the answer has 1 embeddings, want 2":                            answer(`{"data": [{"index": 0, "embedding": [1]}]}`),
+		"the answer's index 0 is out of range for 2 texts or repeated":   answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}`),
+		"the answer's index 2 is out of range for 2 texts or repeated":   answer(`{"data": [{"index": 2, "embedding": [1]}]}`),
+		"embedding 1 has no numbers":                                     answer(`{"data": [{"index": 1, "embedding": []}]}`),
+		"number 0 of embedding 0 is 1e+300":                              answer(`{"data": [{"index": 0, "embedding": [1e300]}]}`),
+		"gave embeddings of 1 and of 2 numbers":                          answer(`{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}`),
+		"unreadable answer":                                              answer(`{"data": 3}`),
+		"not JSON":                                                       func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
+		"rejects the request: /v1/embeddings: 400 Bad Request: too long": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "too long", http.StatusBadRequest) },
 	} {
 		_, err := embed(t, 2, []string{"a", "b"}, handler)
 		if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(fmt.Sprint(err), want) {

@@ -97,8 +97,8 @@ var spoiled = []struct {
 	{"is no HTTP", func(_ int, w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 		return hijack(w, "SSH-2.0-OpenSSH_9.2\r\n")
 	}, "malformed HTTP"},
-	{"cut JSON", answer(200, "application/json", `{"choices":[{"index":0,"token_ids":[1,2`), "not whole"},
-	{"two JSON documents", answer(200, "application/json", `{"choices":[]}{"choices":[]}`), "not whole"},
+	{"cut JSON", answer(200, "application/json", `{"choices":[{"index":0,"token_ids":[1,2`), "incomplete"},
+	{"two JSON documents", answer(200, "application/json", `{"choices":[]}{"choices":[]}`), "incomplete"},
 	{"HTML", answer(200, "text/html; charset=utf-8", "<html>log in</html>"), "log in"},
 	{"no content type", answer(200, "", `{"choices":[]}`), "not JSON"},
 	{"a list", answer(200, "application/json", `[1,2,3]`), "form"},
@@ -137,7 +137,7 @@ var spoiled = []struct {
 		c["logprobs"].(map[string]any)["token_logprobs"].([]float32)[0] = 0.5
 	}), "log-probability of token 0 is 0.5"},
 	{"NaN log-probability", answer(200, "application/json",
-		`{"choices":[{"index":0,"text":"","finish_reason":"length","token_ids":[1],"logprobs":{"tokens":["token_id:1"],"token_logprobs":[NaN]}}]}`), "not whole"},
+		`{"choices":[{"index":0,"text":"","finish_reason":"length","token_ids":[1],"logprobs":{"tokens":["token_id:1"],"token_logprobs":[NaN]}}]}`), "incomplete"},
 	{"id beyond the vocabulary", change(func(_, c map[string]any) {
 		ids := append([]int32(nil), c["token_ids"].([]int32)...)
 		ids[0] = 259
@@ -163,7 +163,7 @@ var spoiled = []struct {
 	{"cut off early", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{'b', 'c'}, nil, "length"
 		a["usage"].(map[string]any)["completion_tokens"] = 2
-	}), "cut off at 2 tokens"},
+	}), "cut off after 2 of 12 tokens"},
 	{"cut off at nothing", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{}, nil, "length"
 		a["usage"].(map[string]any)["completion_tokens"] = 0
@@ -172,7 +172,7 @@ var spoiled = []struct {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{'b', 'c'}, nil, "stop"
 		a["usage"].(map[string]any)["completion_tokens"] = 2
 		delete(c, "stop_reason")
-	}), "no stop token"},
+	}), "not a stop token"},
 	{"goes on after a stop token", change(func(a, c map[string]any) {
 		c["token_ids"], c["logprobs"], c["finish_reason"] = []int32{'b', 258, 'c', 258}, nil, "stop"
 		a["usage"].(map[string]any)["completion_tokens"] = 4

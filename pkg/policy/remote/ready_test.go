@@ -75,7 +75,7 @@ func TestTheServerMustServeTheVersion(t *testing.T) {
 	o := f.options()
 	o.Ready, o.URL = 0, listing(t, func() (int, int, string) { return 200, 200, `{"data":[{"id":"m","root":"/run/policy/v000002"}]}` })
 	_, err := remote.Open(t.Context(), o, nil)
-	for _, part := range []string{"serves m (/run/policy/v000002), and not v000003"} {
+	for _, part := range []string{"serves m (/run/policy/v000002), not v000003"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

@@ -287,14 +287,14 @@ func TestBadPools(t *testing.T) {
 		t.Error(err)
 	}
 	for what, text := range map[string]string{
-		"nothing":           "",
-		"no JSON":           "{",
-		"unexpected bytes after its end":    good + "{}",
-		"another field":     strings.Replace(good, `"turn"`, `"turns"`, 1),
-		"too many":          write(solution(0, 1, 0), solution(1, 1, 100), solution(2, 1, 200), solution(3, 1, 300)),
-		"two that are like": write(solution(0, 1, 0), solution(1, 2, 1)),
-		"no program":        write(Solution{Score: 1}),
-		"no fingerprint":    strings.Replace(good, `"fingerprint":"`, `"fingerprint":"A`, 1),
+		"nothing":                        "",
+		"no JSON":                        "{",
+		"unexpected bytes after its end": good + "{}",
+		"another field":                  strings.Replace(good, `"turn"`, `"turns"`, 1),
+		"too many":                       write(solution(0, 1, 0), solution(1, 1, 100), solution(2, 1, 200), solution(3, 1, 300)),
+		"two that are like":              write(solution(0, 1, 0), solution(1, 2, 1)),
+		"no program":                     write(Solution{Score: 1}),
+		"no fingerprint":                 strings.Replace(good, `"fingerprint":"`, `"fingerprint":"A`, 1),
 	} {
 		if got, err := Unmarshal([]byte(text), Evaluation()); err == nil {
 			t.Errorf("%s is read as %v", what, got)
