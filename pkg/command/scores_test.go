@@ -42,10 +42,10 @@ func TestTakenScores(t *testing.T) {
 	}
 	want, _ := carry("first")
 	if other, _ := carry("anew"); other == want {
-		t.Errorf("judged anew, a policy is %s as well: the seconds are no weights", other)
+		t.Errorf("scored again, a policy is %s as well: the seconds are no weights", other)
 	}
 	first := filepath.Join(folder, "first")
-	if got, said := carry("taken", "--scores", first); got != want || strings.Contains(said, "judged anew") {
+	if got, said := carry("taken", "--scores", first); got != want || strings.Contains(said, "scored again") {
 		t.Errorf("with the scores of another run the policy is %s, its is %s\n%s", got, want, said)
 	}
 	ran(t, filepath.Join(folder, "taken"))
@@ -67,7 +67,7 @@ func TestTakenScores(t *testing.T) {
 			}
 		}
 	}
-	if got, said := carry("from files", "--scores", kept); got != want || strings.Contains(said, "judged anew") {
+	if got, said := carry("from files", "--scores", kept); got != want || strings.Contains(said, "scored again") {
 		t.Errorf("with the score files of another run the policy is %s, its is %s\n%s", got, want, said)
 	}
 	lathe(t, exitcode.OK, "verify", filepath.Join(folder, "from files"))
@@ -82,7 +82,7 @@ func TestTakenScores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, said := carry("in part", "--scores", first); !strings.Contains(said, "score-000002-00000 is judged anew") {
-		t.Errorf("that a task is judged anew is not said:\n%s", said)
+	if _, said := carry("in part", "--scores", first); !strings.Contains(said, "score-000002-00000 is scored again") {
+		t.Errorf("it is not reported that a task is scored again:\n%s", said)
 	}
 }

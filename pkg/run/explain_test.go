@@ -90,7 +90,7 @@ func TestExplainARun(t *testing.T) {
 		{5, "i000005-000000", exitcode.Usage, "iteration 5: the run has 1 to 4", ""},
 		{0, "i000000-000000", exitcode.Usage, "iteration 0: the run has 1 to 4", ""},
 		{2, "i000001-000000", exitcode.Usage, `no instance "i000001-000000": it has i000002-000000 to i000002-000007`, ""},
-		{4, "i000004-000000", exitcode.Data, "iteration 4 is not planned yet", "goes on with the run"},
+		{4, "i000004-000000", exitcode.Data, "iteration 4 is not planned yet", "resume the run: lathe run --run"},
 	} {
 		if c.hint != "" {
 			if err := seal.Remove(opened.Dir.Plan(4)); err != nil {

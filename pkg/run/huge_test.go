@@ -109,7 +109,7 @@ def reward(completion, trained=False):
 	if dropped == 0 {
 		t.Errorf("the ledger is %+v, and a response should be dropped as infra", l)
 	}
-	if text := strings.Join(logged, "\n"); strings.Count(text, "has no verdict and is left out (infra): scoring task ") != dropped || !strings.Contains(text, "the reward must be from -1e+18 to 1e+18") {
+	if text := strings.Join(logged, "\n"); strings.Count(text, "has no score and is left out (infra): scoring task ") != dropped || !strings.Contains(text, "the reward must be from -1e+18 to 1e+18") {
 		t.Errorf("nobody says whose reward is refused:\n%s", text)
 	}
 }

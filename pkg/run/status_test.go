@@ -48,7 +48,7 @@ func TestStateOfARun(t *testing.T) {
 		state    status.State
 		evidence string
 	}{
-		{"nothing was started", nil, nil, nil, status.StatePending, "nothing runs; go on with: lathe run --run"},
+		{"nothing was started", nil, nil, nil, status.StatePending, "nothing runs; resume with: lathe run --run"},
 		{"a driver lives here", func(t *testing.T, r *rundir.Run) { beat(t, r, host, os.Getpid(), time.Hour, "") }, nil, nil, status.StateRunning, "alive on this host"},
 		{"a driver was killed here", func(t *testing.T, r *rundir.Run) { beat(t, r, host, gone, time.Second, "") }, nil, nil, status.StatePending, "nothing runs"},
 		{"a driver lives elsewhere", func(t *testing.T, r *rundir.Run) { beat(t, r, "elsewhere", 1, 2*time.Second, "") }, nil, nil, status.StateRunning, "elsewhere showed life 2s ago"},

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -16,6 +17,24 @@ type Files struct {
 	Cite    func(string) string // how a manifest names an input file
 	Reading seal.Options        // how patient to be with files of other nodes
 	Plain   bool                // inputs may be unsealed files of a person's own
+}
+
+// WaveRef names what one wave of a shard of traces holds.
+type WaveRef struct{ Rollout, Score string }
+
+// Lost adds to the error of a rollout of an earlier iteration that is gone how to get it
+// back: no task needed it until now.
+func (f Files) Lost(err error) error {
+	if errors.Is(err, seal.ErrNotSealed) && !f.Plain {
+		return exitcode.WithHint(err, "lathe verify --repair RUN, then the command that made the run: it is made again")
+	}
+	return err
+}
+
+// Citing is a manifest with inputs before its own.
+func Citing(m seal.Manifest, inputs []seal.Input) seal.Manifest {
+	m.Inputs = slices.Concat(inputs, m.Inputs)
+	return m
 }
 
 // ReadTable reads the rows of an input. Among plain files a table without a

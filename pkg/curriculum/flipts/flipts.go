@@ -108,7 +108,7 @@ func (f *FlipTS) count(g curriculum.Group) count {
 	return n
 }
 
-// happened reports whether a trace has the event. A trace that was not judged
+// happened reports whether a trace has the event. A trace that was not scored
 // turn by turn has one turn.
 func (f *FlipTS) happened(score shard.Score) bool {
 	succeeded := []bool{shard.Outcome(score.Outcome) == shard.OutcomeOK}

@@ -128,7 +128,7 @@ func TestPrior(t *testing.T) {
 		{"one question", []float64{.5}, true, beta{1, 1}, "the rates of the warm-up have the mean 0.5 and the variance NaN, which no Beta distribution has"},
 		{"never", []float64{0, 0}, false, beta{1, 16}, "no trace of the warm-up had the event"},
 		{"always", []float64{1, 1}, false, beta{16, 1}, "every trace of the warm-up had the event"},
-		{"none", nil, false, beta{1, 16}, "no trace of the warm-up could be judged"},
+		{"none", nil, false, beta{1, 16}, "no trace of the warm-up has a score"},
 		{"κ = 0: all or nothing", []float64{0, 0, 0, 1}, false, beta{.5, 1.5}, "the rates of the warm-up have the mean 0.25 and the variance 0.188, which no Beta distribution has"},
 		{"κ = 0 but for rounding: 319 of 0 and a 1", append(make([]float64, 319), 1), false, beta{2. / 320, 2 * 319. / 320}, "the rates of the warm-up have the mean 0.00313 and the variance 0.00312, which no Beta distribution has"},
 		{"κ < 0: more variance than a Beta distribution has", []float64{0, 1}, true, beta{1, 1}, "the rates of the warm-up have the mean 0.5 and the variance 0.5, which no Beta distribution has"},

@@ -26,7 +26,7 @@ func (b beta) mean() float64 { return b.alpha / (b.alpha + b.beta) }
 // empty where they are.
 func prior(rates []float64, sampleVariance bool, g int) (made beta, instead string) {
 	if len(rates) == 0 {
-		return beta{1, float64(g)}, "no trace of the warm-up could be judged"
+		return beta{1, float64(g)}, "no trace of the warm-up has a score"
 	}
 	mu, variance := stat.PopMeanVariance(rates, nil)
 	if sampleVariance {

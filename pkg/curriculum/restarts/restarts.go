@@ -4,7 +4,7 @@
 //
 // There is one pool a task, whichever instance, sample or shard a program came
 // from. It is sealed with the run's state: an entry is a solution that is held, and
-// what its program is told apart by stands in the statistics. Its solutions count
+// the fingerprint of its program stands in the statistics. Its solutions count
 // by their test score, as the paper's do in training.
 package restarts
 
@@ -33,7 +33,7 @@ const selectedFromMemory = "memory"
 // is its entry, the name a shape of its syntax tree, the value how often it is there.
 const scopeShape = "shape"
 
-// partScore is the part of a verdict by which solutions are compared: more is better.
+// partScore is the part of a score by which solutions are compared: more is better.
 // Where there is none the normalised score is.
 const partScore = "score"
 

@@ -465,7 +465,7 @@ func (a *Advancer) stuck(found survey.Result, view *jobsView) error {
 	if drive.IsFull(err.Error()) {
 		err = drive.WithRoomHint(err, a.Run.Dir)
 	}
-	return &failedError{exitcode.WithHint(err, "its logs are %s; when the cause is mended: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)}
+	return &failedError{exitcode.WithHint(err, "its logs are %s; when the cause is fixed: lathe advance --retry --run %s", a.Run.Dir.Logs(), a.Run.Dir)}
 }
 
 // failedError is that of a run whose attempts are used up.

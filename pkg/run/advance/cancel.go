@@ -67,7 +67,7 @@ func Cancel(ctx context.Context, c *slurm.Cluster, runID string, p rundir.Pause,
 		case <-time.After(time.Second):
 		}
 	}
-	return Cancelled{len(gates), len(arrays)}, fmt.Errorf("jobs %s are in the queue still after %d attempts at cancelling them", strings.Join(append(keys(gates), keys(arrays)...), ", "), looks)
+	return Cancelled{len(gates), len(arrays)}, fmt.Errorf("jobs %s are still in the queue after %d attempts to cancel them", strings.Join(append(keys(gates), keys(arrays)...), ", "), looks)
 }
 
 // stops reports whether a pause stops the tasks of a job, by the name of their

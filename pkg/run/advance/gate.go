@@ -74,7 +74,7 @@ func (a *Advancer) gate(ctx context.Context, wait slurm.Dependency, limits slurm
 	}
 	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Site.SHA256, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)
 	if err != nil {
-		return nil, fmt.Errorf("submitting the gate: %w", err)
+		return nil, fmt.Errorf("submitting the controller job: %w", err)
 	}
 	return &jobs[0], nil
 }

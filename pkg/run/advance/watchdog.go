@@ -73,7 +73,7 @@ func (a *Advancer) cancelLate(ctx context.Context, v *survey.Inventory, view *jo
 func (a *Advancer) submitTimed(ctx context.Context, path string, delay time.Duration, limits slurm.Limits) error {
 	gate, err := a.gate(ctx, slurm.Dependency{Delay: delay}, limits)
 	if errors.Is(err, slurm.ErrQueueFull) {
-		a.Log("left out the gate that looks again after %v: %v", delay, err)
+		a.Log("no controller job that checks the run again after %v: %v", delay, err)
 		return nil
 	}
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package explain says why an instance was sampled: the terms of the
 // probability with which the curriculum drew it, and the chain of responses
-// that it goes on from, down to a base task.
+// that it continues from, down to a base task.
 package explain
 
 import (
@@ -100,7 +100,7 @@ func (e *explainer) instance(k int, id string) (shard.Instance, error) {
 		var err error
 		plan, _, err = shard.Read[shard.Instance](e.ctx, e.run.Dir.Plan(k), e.run.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
-			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet: there is no %s", k, e.run.Dir.Rel(e.run.Dir.Plan(k))), "lathe run --run %s goes on with the run", e.run.Dir)
+			return shard.Instance{}, exitcode.WithHint(exitcode.Dataf("iteration %d is not planned yet: there is no %s", k, e.run.Dir.Rel(e.run.Dir.Plan(k))), "resume the run: lathe run --run %s", e.run.Dir)
 		}
 		if err != nil {
 			return shard.Instance{}, err
@@ -193,7 +193,7 @@ func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
 			return entry, err
 		}
 	}
-	return shard.Entry{}, exitcode.Dataf("instance %q goes on from entry %q, which state %q does not have", row.InstanceID, row.ParentID, path)
+	return shard.Entry{}, exitcode.Dataf("instance %q continues from entry %q, which state %q does not have", row.InstanceID, row.ParentID, path)
 }
 
 // said lists what the policy said in the response that an entry refers to.
@@ -216,7 +216,7 @@ func (e *explainer) said(entry shard.Entry) ([]string, error) {
 		}
 	}
 	if messages < int(entry.Ref.Messages) {
-		return nil, exitcode.Dataf("rollout %q has %d messages of instance %q, sample %d; entry %q goes on from message %d",
+		return nil, exitcode.Dataf("rollout %q has %d messages of instance %q, sample %d; entry %q continues from message %d",
 			path, messages, entry.ParentID, entry.Ref.Sample, entry.EntryID, entry.Ref.Messages)
 	}
 	return said, nil

@@ -44,7 +44,7 @@ type Node struct {
 	Stage     Stage
 	Iteration int // for warm: the checkpoint, from 1; for evaluations: the policy version
 	Step      int // for gradient, reduce and learn with gradient shards: the optimizer step, from 0
-	Wave      int // for rollouts and scores: which turns of traces that wait for verdicts, from 0
+	Wave      int // for rollouts and scores: which turns of traces that wait for scores, from 0
 }
 
 func (n Node) String() string {

@@ -82,12 +82,12 @@ func (d Dir) Rollout(k, shard int) string {
 	return d.Sampled(Node{Stage: StageRollout, Iteration: k}, shard)
 }
 
-// Score is one shard of an iteration's verdicts, in their first wave.
+// Score is one shard of an iteration's scores, in their first wave.
 func (d Dir) Score(k, shard int) string {
 	return d.Sampled(Node{Stage: StageScore, Iteration: k}, shard)
 }
 
-// Sampled is one shard of responses or verdicts, of an iteration or of an
+// Sampled is one shard of responses or scores, of an iteration or of an
 // evaluation, in any wave.
 func (d Dir) Sampled(n Node, shard int) string {
 	folder, kind := d.Iteration(n.Iteration), "rollout"

@@ -1,13 +1,13 @@
 package graph
 
-// A trace whose next turn needs a verdict that takes minutes goes on in the next
-// wave of its iteration: it is sampled, judged, sampled on, judged again. A shard
+// A trace whose next turn needs a score that takes minutes continues in the next
+// wave of its iteration: it is sampled, scored, sampled on, scored again. A shard
 // goes through its waves without waiting for others, and it ends with the first
 // wave after which nothing in it waits: that is in the manifest of its scores,
 // and only the number of waves that there can be is in the recipe.
 
 // Waves bounds the waves of a stage: 1 but for rollouts and scores of traces
-// that wait for verdicts.
+// that wait for scores.
 func (g Graph) Waves(s Stage) int {
 	n := Node{Stage: s}
 	if !n.OfTraces() {
@@ -23,7 +23,7 @@ func (g Graph) Waves(s Stage) int {
 // Samples reports whether tasks of the node let a policy generate.
 func (n Node) Samples() bool { return n.Stage == StageRollout || n.Stage == StageEvalRollout }
 
-// Judges reports whether tasks of the node give verdicts on rollouts.
+// Judges reports whether tasks of the node score rollouts.
 func (n Node) Judges() bool { return n.Stage == StageScore || n.Stage == StageEvalScore }
 
 // OfTraces reports whether a task of the node is a shard of traces: their rollouts
@@ -41,7 +41,7 @@ func (n Node) InWave(wave int) Node {
 	return n
 }
 
-// Sampling is the node of the rollouts that a score node judges.
+// Sampling is the node of the rollouts that a score node scores.
 func (n Node) Sampling() Node {
 	if n.HeldOut() {
 		return Node{Stage: StageEvalRollout, Iteration: n.Iteration, Wave: n.Wave}
@@ -49,7 +49,7 @@ func (n Node) Sampling() Node {
 	return Node{Stage: StageRollout, Iteration: n.Iteration, Wave: n.Wave}
 }
 
-// Judging is the node that judges a rollout node.
+// Judging is the node that scores a rollout node.
 func (n Node) Judging() Node {
 	if n.HeldOut() {
 		return Node{Stage: StageEvalScore, Iteration: n.Iteration, Wave: n.Wave}
@@ -57,7 +57,7 @@ func (n Node) Judging() Node {
 	return Node{Stage: StageScore, Iteration: n.Iteration, Wave: n.Wave}
 }
 
-// Waved lists a rollout node and the node that judges it, wave by wave.
+// Waved lists a rollout node and the node that scores it, wave by wave.
 func (g Graph) Waved(n Node) []Node {
 	var all []Node
 	for wave := range g.Waves(n.Stage) {

@@ -291,7 +291,7 @@ func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
 	}
 	for _, input := range score.Inputs {
 		if input.Path == g.run.Dir.Rel(path) && input.ContentSHA256 != rollout.ContentSHA256 {
-			return nil, exitcode.Dataf("score %q judges responses that rollout %q does not hold any more", verdicts, path)
+			return nil, exitcode.Dataf("score %q is of responses that rollout %q no longer holds", verdicts, path)
 		}
 	}
 	contexts := shard.Traces(rows)
@@ -301,7 +301,7 @@ func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
 	traces := make([]judged, len(contexts))
 	for i, rows := range contexts {
 		if rows[0].Name() != scores[i].Name() {
-			return nil, exitcode.Dataf("score %q row %d judges another trace than its rollout %q has there", verdicts, i, path)
+			return nil, exitcode.Dataf("score %q row %d is of another trace than its rollout %q has there", verdicts, i, path)
 		}
 		traces[i] = judged{rows: rows, trace: credit.Trace{Score: scores[i]}}
 		for _, row := range rows {

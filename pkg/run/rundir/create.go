@@ -176,7 +176,7 @@ func (d *draft) takeScores(ctx context.Context, folder string) error {
 		return fmt.Errorf("opening the run whose scores are to be taken: %w", err)
 	}
 	if judging(from.Recipe) != judging(d.resolved.Recipe) {
-		return exitcode.WithHint(exitcode.Usagef("run %q judges otherwise: its recipe has other settings of env or score", folder), "they are in %s/recipe.yaml", folder)
+		return exitcode.WithHint(exitcode.Usagef("run %q scores responses differently: its recipe has other settings of env or score", folder), "they are in %s/recipe.yaml", folder)
 	}
 	if d.existing != nil && d.existing.Identity.Scores != folder {
 		return exitcode.WithHint(exitcode.Usagef("run %q was made without the scores of %q", d.dir, folder), "choose another --run folder: whose scores are taken is said when a run is made")

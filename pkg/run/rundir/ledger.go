@@ -63,12 +63,12 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 			id, segment := key{row.InstanceID, row.Sample}, int(row.Segment)
 			known, planned := fates[id]
 			if !planned {
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a fate and is in no plan", row.InstanceID, row.Sample))
+				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a disposition and is in no plan", row.InstanceID, row.Sample))
 				continue
 			}
 			known = upTo(known, segment)
 			if known[segment] {
-				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one fate of segment %d", row.InstanceID, row.Sample, segment))
+				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one disposition of segment %d", row.InstanceID, row.Sample, segment))
 			}
 			known[segment] = true
 			fates[id] = known
@@ -97,7 +97,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		}
 	}
 	if finished && ledger.Pending > 0 {
-		ledger.Problems = append(ledger.Problems, fmt.Sprintf("every iteration is closed and %d responses lack a fate", ledger.Pending))
+		ledger.Problems = append(ledger.Problems, fmt.Sprintf("every iteration is closed and %d responses have no disposition", ledger.Pending))
 	}
 	return ledger, nil
 }

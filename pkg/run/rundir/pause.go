@@ -42,7 +42,7 @@ func (p Pause) String() string {
 
 // Err is the error with which whoever moves the run on leaves it.
 func (p Pause) Err(d graph.Dir) error {
-	return exitcode.WithHint(exitcode.Stoppedf("run %q was %s", d, p), "nothing that is sealed is lost; the command that started the run goes on with it")
+	return exitcode.WithHint(exitcode.Stoppedf("run %q was %s", d, p), "nothing that is sealed is lost; the command that started the run resumes it")
 }
 
 func pausePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "paused.json") }

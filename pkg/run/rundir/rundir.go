@@ -135,7 +135,7 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 		differences = append(differences[:mostDifferences], fmt.Sprintf("… and %d more", len(differences)-mostDifferences))
 	}
 	return exitcode.WithHint(exitcode.Usagef("run %q was made from another recipe; they differ in:\n  %s", r.Dir, strings.Join(differences, "\n  ")),
-		"choose another --run folder, or leave the recipe out to go on with this run")
+		"choose another --run folder, or leave the recipe out to resume this run")
 }
 
 // keepingAll is a resolved recipe as it was while runs kept every policy version

@@ -18,7 +18,7 @@ func (o Outcome) Text(out io.Writer) error {
 	}
 	fmt.Fprintf(&b, "used       %s core-hours, %s GPU-hours; %s and %s of them in attempts that made nothing\n", number(o.CoreHours), number(o.GPUHours), number(o.LostCoreHours), number(o.LostGPUHours))
 	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
-	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d gates\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
+	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d controller jobs\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
 	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
 	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n",
 		o.Files.Files, o.Files.InFolder, number(o.Files.MetadataOperations), 100*o.Files.OfGates/max(1, o.Files.MetadataOperations), number(o.Files.MetadataOperations/max(1, o.WallSeconds)))

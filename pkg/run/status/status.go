@@ -236,9 +236,9 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 	case !known:
 		s.State, s.Evidence = StateUnknown, evidence
 	default:
-		s.State, s.Evidence = StatePending, "nothing runs; go on with: lathe run --run "+string(r.Dir)
+		s.State, s.Evidence = StatePending, "nothing runs; resume with: lathe run --run "+string(r.Dir)
 		if s.Executor == "slurm" {
-			s.Evidence = "nothing is in the queue; go on with: lathe advance " + string(r.Dir)
+			s.Evidence = "nothing is in the queue; resume with: lathe advance " + string(r.Dir)
 		}
 		if heartbeat.Ended && heartbeat.Failure != "" {
 			s.State, s.Evidence = StateFailed, heartbeat.Failure
@@ -252,7 +252,7 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 		if s.State == StatePending {
 			s.Evidence = "nothing runs"
 		}
-		s.Evidence += "; " + s.Paused + ", the command that started the run goes on with it"
+		s.Evidence += "; " + s.Paused + ", the command that started the run resumes it"
 	}
 }
 

@@ -351,7 +351,7 @@ func (v *verifier) sampled() {
 		}
 		if used[f.Path] {
 			v.result.Faults[i].cure = byHand
-			v.result.Faults[i].Mend = "put it back from a copy: a server sampled it, which may not say the same again. The run goes on without it, and what was made from it cannot be replayed"
+			v.result.Faults[i].Mend = "restore it from a copy: a server sampled it and may answer differently now. The run continues without it, and what was made from it cannot be replayed"
 			continue
 		}
 		v.result.Faults[i].Mend = fmt.Sprintf("lathe verify --repair %s; then the command that made the run has the server sample it again, which may come to other bytes", v.run.Dir)

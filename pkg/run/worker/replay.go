@@ -24,7 +24,7 @@ type Replayed struct {
 	// which another try cannot have the same.
 	Measured bool `json:"measured,omitempty"`
 	// Remote says that what a server said is in it, which nobody can make say the
-	// same again: it was not carried out, and its bytes are as they were sealed.
+	// same again: it was not run, and its bytes are as they were sealed.
 	Remote bool `json:"remote,omitempty"`
 }
 

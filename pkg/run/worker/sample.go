@@ -15,7 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
-// tasksOf names the tasks of a run that a task which samples or judges is about; nil for
+// tasksOf names the tasks of a run that a task which samples or scores is about; nil for
 // all, for every other.
 func (w *Worker) tasksOf(ctx context.Context, job stage.Job, t graph.Task) (map[string]bool, error) {
 	if !t.Samples() && !t.Judges() {
@@ -102,7 +102,7 @@ func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.O
 	return waves, nil
 }
 
-// gather makes the rows of an evaluation from what was sampled and judged.
+// gather makes the rows of an evaluation from what was sampled and scored.
 func (w *Worker) gather(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
 	g := w.Run.Graph
 	waves, err := w.wavesOf(ctx, t.Sampling(), t.Shard, job.Reading)

@@ -26,7 +26,7 @@ type Worker struct {
 	Version string
 	Log     func(format string, args ...any)
 	// SlowAfter is how long a request to a program of the user's is waited for before
-	// the run is told of it; New sets [env.SlowAfter].
+	// the run reports it; New sets [env.SlowAfter].
 	SlowAfter time.Duration
 	// Output is where outputs go: the run itself, or another folder of the
 	// same layout for a replay.

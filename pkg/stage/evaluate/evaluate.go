@@ -114,11 +114,11 @@ type Trace struct {
 func take(final map[shard.TraceName]Trace, rows []shard.Rollout, scores []shard.Score) error {
 	traces := shard.Traces(rows)
 	if len(traces) != len(scores) {
-		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
+		return exitcode.Dataf("there are %d traces and scores of %d", len(traces), len(scores))
 	}
 	for i, trace := range traces {
 		if scores[i].Name() != trace[0].Name() {
-			return exitcode.Dataf("verdict %d is on instance %q sample %d, the trace is of instance %q sample %d",
+			return exitcode.Dataf("score %d is of instance %q sample %d, the trace is of instance %q sample %d",
 				i, scores[i].InstanceID, scores[i].Sample, trace[0].InstanceID, trace[0].Sample)
 		}
 		final[trace[0].Name()] = Trace{trace, scores[i]}
@@ -187,7 +187,7 @@ func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instanc
 			case !ok:
 				return nil, exitcode.Dataf("instance %q has no response %d", instance.InstanceID, sample)
 			case !shard.Outcome(trace.Score.Outcome).Policys():
-				return nil, fmt.Errorf("task %q, sample %d could not be judged: %s", task.ID, sample, trace.Score.Feedback)
+				return nil, fmt.Errorf("task %q, sample %d could not be scored: %s", task.ID, sample, trace.Score.Feedback)
 			}
 			rows := trace.attempts(task, environment.Traits().Transcript)
 			for i := range rows {

@@ -105,7 +105,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 	}
 	traces := shard.Traces(rows)
 	if len(traces) != len(scores) {
-		return exitcode.Dataf("there are %d traces and verdicts on %d", len(traces), len(scores))
+		return exitcode.Dataf("there are %d traces and scores of %d", len(traces), len(scores))
 	}
 	b.traces, b.resumed = []planned{}, nil
 	known := map[string][]judged{} // by instance
@@ -113,7 +113,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 		name := rows[0].Name()
 		t, ok := byName[name]
 		if !ok || scores[i].Name() != name {
-			return exitcode.Dataf("trace %d, of instance %q sample %d, is not of this shard, or its verdict is another's", i, name.InstanceID, name.Sample)
+			return exitcode.Dataf("trace %d, of instance %q sample %d, is not of this shard, or its score is of another", i, name.InstanceID, name.Sample)
 		}
 		fresh := *t.Trace
 		t.Trace = &fresh

@@ -43,7 +43,7 @@ func TestTooManyFailed(t *testing.T) {
 	}}
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
 	_, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in)
-	if err == nil || !strings.Contains(err.Error(), "2 of 5 verdicts could not be had; the first: no cage can be built here") {
+	if err == nil || !strings.Contains(err.Error(), "2 of 5 responses could not be scored; the first: no cage can be built here") {
 		t.Errorf("two of five, 0.2 borne: %v", err)
 	}
 	if asked != 3+2*3 {
@@ -81,7 +81,7 @@ func TestFailsTheSameWay(t *testing.T) {
 	failing := stagetest.Failing{Env: r.Env, Fail: func([]shard.Message) error { return refusal("KeyError: 'answer' (reward.py:7)") }}
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
 	_, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in)
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "the verdict on each of 5 responses failed in the same way") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "scoring failed in the same way for each of 5 responses") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
 		t.Errorf("code %d: %v", exitcode.Code(err), err)
 	}
 }

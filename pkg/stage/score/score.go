@@ -205,11 +205,11 @@ func logFailed(log func(string, ...any), verdicts []verdict) {
 			continue
 		}
 		if failed++; failed <= mostFailedLogged {
-			log("instance %q sample %d has no verdict and is left out (infra): %v", v.Score.InstanceID, v.Score.Sample, v.failed)
+			log("instance %q sample %d has no score and is left out (infra): %v", v.Score.InstanceID, v.Score.Sample, v.failed)
 		}
 	}
 	if failed > mostFailedLogged {
-		log("%d more responses have no verdict and are left out (infra)", failed-mostFailedLogged)
+		log("%d more responses have no score and are left out (infra)", failed-mostFailedLogged)
 	}
 }
 
@@ -230,13 +230,13 @@ func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 		}
 	}
 	if traits.MaxFailedSetting != "" && stage.FailsAgain(failed, asked) {
-		return exitcode.WithHint(exitcode.Usagef("the verdict on each of %d responses failed in the same way: %w", len(failed), failed[0]),
+		return exitcode.WithHint(exitcode.Usagef("scoring failed in the same way for each of %d responses: %w", len(failed), failed[0]),
 			"another try would fail as this one did: fix the program; lathe env try shows what it answers")
 	}
 	if traits.MaxFailedSetting == "" || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
 		return nil
 	}
-	return exitcode.WithHint(fmt.Errorf("%d of %d verdicts could not be had; the first: %w", len(failed), len(verdicts), failed[0]),
+	return exitcode.WithHint(fmt.Errorf("%d of %d responses could not be scored; the first: %w", len(failed), len(verdicts), failed[0]),
 		"the task can be tried again; %s is the share that may be left out", traits.MaxFailedSetting)
 }
 
@@ -427,7 +427,7 @@ func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err erro
 		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", s.environment.Name(), len(given.Turns), len(a.Own), a.Task.ID)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = fmt.Errorf("judging task %q: %w", a.Task.ID, err)
+		err = fmt.Errorf("scoring task %q: %w", a.Task.ID, err)
 	}
 	return given, err
 }
@@ -447,7 +447,7 @@ func (s scorer) bound(v *env.Verdict, task env.Task, name shard.TraceName) error
 		s.log("task %q, instance %q sample %d: %s", task.ID, name.InstanceID, name.Sample, what)
 	}
 	if err != nil {
-		return fmt.Errorf("judging task %q, instance %q sample %d: %w", task.ID, name.InstanceID, name.Sample, err)
+		return fmt.Errorf("scoring task %q, instance %q sample %d: %w", task.ID, name.InstanceID, name.Sample, err)
 	}
 	return nil
 }

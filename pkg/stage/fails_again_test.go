@@ -19,7 +19,7 @@ func TestFailsAgain(t *testing.T) {
 	t.Parallel()
 	of := func(words ...string) (all []error) {
 		for i, w := range words {
-			all = append(all, fmt.Errorf("judging task %q: %w", fmt.Sprint("t", i), refusal(w)))
+			all = append(all, fmt.Errorf("scoring task %q: %w", fmt.Sprint("t", i), refusal(w)))
 		}
 		return all
 	}

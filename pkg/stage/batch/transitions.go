@@ -1,4 +1,4 @@
-package buffer
+package batch
 
 import (
 	"github.com/lathe-rl/lathe/pkg/shard"

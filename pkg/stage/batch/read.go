@@ -1,4 +1,4 @@
-package buffer
+package batch
 
 import (
 	"errors"
@@ -61,8 +61,8 @@ func (r tokensRow) Name() shard.TraceName {
 	return shard.TraceName{InstanceID: r.InstanceID, Sample: r.Sample}
 }
 
-// judged is a trace with its verdict.
-type judged struct {
+// scored is a trace with its score.
+type scored struct {
 	contexts []contextRow
 	trace    credit.Trace
 	rollout  string // content digest of the file that holds it
@@ -72,7 +72,7 @@ type judged struct {
 // waves, which are whole.
 func (r *reduction) readShard(number int, all []group, at map[string]int) error {
 	var order []shard.TraceName
-	final := map[shard.TraceName]judged{}
+	final := map[shard.TraceName]scored{}
 	for _, wave := range r.in.Shards[number].waves() {
 		traces, err := r.readWave(wave)
 		if err != nil {
@@ -98,8 +98,8 @@ func (r *reduction) readShard(number int, all []group, at map[string]int) error 
 	return nil
 }
 
-// readWave reads the traces of one wave of a shard and their verdicts.
-func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
+// readWave reads the traces of one wave of a shard and their scores.
+func (r *reduction) readWave(wave stage.WaveRef) ([]scored, error) {
 	traces, citedRollouts, err := r.readRollout(wave.Rollout)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
 	for i := range traces {
 		name := traces[i].contexts[0].Name()
 		if name != scores[i].Name() {
-			return nil, exitcode.Dataf("score %q row %d judges instance %q sample %d, its rollout %q has instance %q sample %d there",
+			return nil, exitcode.Dataf("score %q row %d is of instance %q sample %d, its rollout %q has instance %q sample %d there",
 				wave.Score, i, scores[i].InstanceID, scores[i].Sample, wave.Rollout, name.InstanceID, name.Sample)
 		}
 		traces[i].trace.Score = bounded(scores[i])
@@ -126,7 +126,7 @@ func (r *reduction) readWave(wave WaveRef) ([]judged, error) {
 	return traces, nil
 }
 
-// bounded is a verdict with rewards that can be learned from: a score task clips
+// bounded is a score with rewards that can be learned from: a score task clips
 // them, and one of an earlier version may not have.
 func bounded(s shard.Score) shard.Score {
 	parts := func(parts []shard.RewardPart) {
@@ -143,17 +143,17 @@ func bounded(s shard.Score) shard.Score {
 	return s
 }
 
-// readRollout reads and cites the traces of a file, without verdicts.
-func (r *reduction) readRollout(path string) ([]judged, seal.Input, error) {
+// readRollout reads and cites the traces of a file, without scores.
+func (r *reduction) readRollout(path string) ([]scored, seal.Input, error) {
 	rows, cited, err := stage.ReadTable[contextRow](r.ctx, r.files, path)
 	if err != nil {
 		return nil, cited, err
 	}
 	r.cited = append(r.cited, cited)
 	traces := shard.Traces(rows)
-	all := make([]judged, len(traces))
+	all := make([]scored, len(traces))
 	for i, contexts := range traces {
-		all[i] = judged{contexts: contexts, trace: credit.Trace{Contexts: make([]credit.Context, len(contexts))}, rollout: cited.ContentSHA256}
+		all[i] = scored{contexts: contexts, trace: credit.Trace{Contexts: make([]credit.Context, len(contexts))}, rollout: cited.ContentSHA256}
 		for j := range contexts {
 			c := &contexts[j]
 			tokens := make([]int, c.Turns)
@@ -172,10 +172,10 @@ func (r *reduction) readRollout(path string) ([]judged, seal.Input, error) {
 	return all, cited, nil
 }
 
-// sameResponses makes sure that a score shard judges the responses that are
+// sameResponses makes sure that a score shard is of the responses that are
 // there now. A rollout shard that was lost and sampled again by a server holds
 // others.
-func (r *reduction) sameResponses(ref WaveRef, rollout seal.Input) error {
+func (r *reduction) sameResponses(ref stage.WaveRef, rollout seal.Input) error {
 	m, err := seal.Read(r.ctx, ref.Score, r.files.Reading)
 	if r.files.Plain && errors.Is(err, seal.ErrNotSealed) {
 		return nil
@@ -185,9 +185,9 @@ func (r *reduction) sameResponses(ref WaveRef, rollout seal.Input) error {
 	}
 	for _, input := range m.Inputs {
 		if input.Path == rollout.Path && input.ContentSHA256 != rollout.ContentSHA256 {
-			err := exitcode.Dataf("score %q judges responses that rollout %q does not hold any more: content sha256 %s, now %s",
+			err := exitcode.Dataf("score %q is of responses that rollout %q no longer holds: content sha256 %s, now %s",
 				ref.Score, ref.Rollout, input.ContentSHA256, rollout.ContentSHA256)
-			return exitcode.WithHint(err, "remove %s and %s: then the responses are judged again", ref.Score, seal.ManifestPath(ref.Score))
+			return exitcode.WithHint(err, "remove %s and %s: then the responses are scored again", ref.Score, seal.ManifestPath(ref.Score))
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
-package buffer
+package plan
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
@@ -16,7 +15,7 @@ import (
 // for an iteration, from 1.
 func InstanceID(iteration, row int) string { return fmt.Sprintf("i%06d-%06d", iteration, row) }
 
-// conversation is what is read of a rollout's row to go on from it.
+// conversation is what is read of a rollout's row to continue from it.
 type conversation struct {
 	InstanceID     string          `parquet:"instance_id"`
 	Sample         int32           `parquet:"sample"`
@@ -28,15 +27,15 @@ type conversation struct {
 // Schema is that of the whole row.
 func (conversation) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 
-// verdicts is what is read of a score's row.
-type verdicts struct {
+// scored is what is read of a score's row.
+type scored struct {
 	InstanceID string            `parquet:"instance_id"`
 	Sample     int32             `parquet:"sample"`
 	Turns      []shard.TurnScore `parquet:"turns,list"`
 }
 
 // Schema is that of the whole row.
-func (verdicts) Schema() seal.Schema { return shard.Score{}.Schema() }
+func (scored) Schema() seal.Schema { return shard.Score{}.Schema() }
 
 // attempt names an attempt of a trace inside a file.
 type attempt struct {
@@ -44,7 +43,7 @@ type attempt struct {
 	sample, step int32
 }
 
-// taken is an attempt that is read to go on from it.
+// taken is an attempt that is read to continue from it.
 type taken struct {
 	messages []shard.Message
 	own      []int // of them, those of the policy's in the attempt
@@ -53,16 +52,16 @@ type taken struct {
 
 // parents finds what selections iterate on, by reference, in the rollouts and
 // scores that hold it. It cites those that nothing has been read of yet.
-func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]env.Parent, []seal.Input, error) {
-	var waves []WaveRef // in the order in which they are first needed
-	refs := map[WaveRef][]shard.Ref{}
+func (p *planner) parents(selections []curriculum.Selection) (map[shard.Ref]env.Parent, []seal.Input, error) {
+	var waves []stage.WaveRef // in the order in which they are first needed
+	refs := map[stage.WaveRef][]shard.Ref{}
 	parents := map[shard.Ref]env.Parent{}
 	for _, s := range selections {
 		if _, known := parents[s.Ref]; known || s.Ref.IsZero() {
 			continue
 		}
 		parents[s.Ref] = env.Parent{}
-		wave, err := r.in.WaveOf(s.Ref, r.instanceID(s.Ref))
+		wave, err := p.in.WaveOf(s.Ref, p.instanceID(s.Ref))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -72,18 +71,18 @@ func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]en
 		refs[wave] = append(refs[wave], s.Ref)
 	}
 	read := map[string]bool{}
-	for _, input := range r.cited {
+	for _, input := range p.in.Cited {
 		read[input.Path] = true
 	}
 	var cited []seal.Input
 	for _, wave := range waves {
 		attempts := map[attempt]*taken{}
 		for _, ref := range refs[wave] {
-			attempts[attempt{r.instanceID(ref), ref.Sample, ref.Step}] = &taken{}
+			attempts[attempt{p.instanceID(ref), ref.Sample, ref.Step}] = &taken{}
 		}
-		inputs, err := r.take(wave, attempts)
+		inputs, err := p.take(wave, attempts)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading what the plan goes on from: %w", r.lostHistory(err))
+			return nil, nil, fmt.Errorf("reading what the plan continues from: %w", p.files.Lost(err))
 		}
 		for _, input := range inputs {
 			if !read[input.Path] {
@@ -91,8 +90,8 @@ func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]en
 			}
 		}
 		for _, ref := range refs[wave] {
-			if parents[ref], err = attempts[attempt{r.instanceID(ref), ref.Sample, ref.Step}].until(int(ref.Messages)); err != nil {
-				return nil, nil, fmt.Errorf("rollout %q, instance %q, sample %d, step %d: %w", wave.Rollout, r.instanceID(ref), ref.Sample, ref.Step, err)
+			if parents[ref], err = attempts[attempt{p.instanceID(ref), ref.Sample, ref.Step}].until(int(ref.Messages)); err != nil {
+				return nil, nil, fmt.Errorf("rollout %q, instance %q, sample %d, step %d: %w", wave.Rollout, p.instanceID(ref), ref.Sample, ref.Step, err)
 			}
 		}
 	}
@@ -100,8 +99,8 @@ func (r *reduction) parents(selections []curriculum.Selection) (map[shard.Ref]en
 }
 
 // take reads attempts from the files of a wave.
-func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Input, error) {
-	rows, cited, err := stage.ReadTable[conversation](r.ctx, r.files, wave.Rollout)
+func (p *planner) take(wave stage.WaveRef, attempts map[attempt]*taken) ([]seal.Input, error) {
+	rows, cited, err := stage.ReadTable[conversation](p.ctx, p.files, wave.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Inpu
 	if wave.Score == "" {
 		return []seal.Input{cited}, nil
 	}
-	scores, citedScores, err := stage.ReadTable[verdicts](r.ctx, r.files, wave.Score)
+	scores, citedScores, err := stage.ReadTable[scored](p.ctx, p.files, wave.Score)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +129,11 @@ func (r *reduction) take(wave WaveRef, attempts map[attempt]*taken) ([]seal.Inpu
 	return []seal.Input{cited, citedScores}, nil
 }
 
-// until is the attempt's first messages, with the verdict on the last of them
+// until is the attempt's first messages, with the score of the last of them
 // that is the policy's.
 func (t *taken) until(messages int) (env.Parent, error) {
 	if messages < 1 || messages > len(t.messages) {
-		return env.Parent{}, exitcode.Dataf("there are %d messages, and the curriculum's state goes on from message %d", len(t.messages), messages)
+		return env.Parent{}, exitcode.Dataf("there are %d messages, and the curriculum's state continues from message %d", len(t.messages), messages)
 	}
 	parent := env.Parent{Messages: t.messages[:messages:messages]}
 	last := -1 // turn of the attempt
@@ -148,20 +147,11 @@ func (t *taken) until(messages int) (env.Parent, error) {
 	return parent, nil
 }
 
-// lostHistory says what to do about a rollout of an earlier iteration that is
-// gone: nothing that is still to be made needed it until now.
-func (r *reduction) lostHistory(err error) error {
-	if errors.Is(err, seal.ErrNotSealed) && !r.files.Plain {
-		return exitcode.WithHint(err, "lathe verify --repair RUN, then the command that made the run: it is made again")
-	}
-	return err
-}
-
 // instanceID is the instance that a reference's response is to. The plans of
 // this iteration's responses may be a person's own, with other ids than those
 // that are made here.
-func (r *reduction) instanceID(ref shard.Ref) string {
-	if plan := r.plans[int(ref.Iteration)]; int(ref.Row) < len(plan) {
+func (p *planner) instanceID(ref shard.Ref) string {
+	if plan := p.in.Plans[int(ref.Iteration)]; int(ref.Row) < len(plan) {
 		return plan[ref.Row].InstanceID
 	}
 	return InstanceID(int(ref.Iteration), int(ref.Row))

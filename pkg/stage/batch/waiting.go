@@ -1,4 +1,4 @@
-package buffer
+package batch
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // which may take several iterations (MLE-RL, section 4.1, "Asynchronous Training
 // for RL": a data pool that triggers training at a batch size). A segment gets its
 // credit in the iteration that sampled it, beside those that it is compared with.
-// Until its batch is closed its fate is open, and the ledger has no row of it.
+// Until its batch is closed its disposition is open, and the ledger has no row of it.
 
 // reasonBatchNotFull is why the segments that wait when the run ends are never
 // learned from.
@@ -41,7 +41,7 @@ func (r *reduction) gather() error {
 	case gradients(waiting)+gradients(added) >= enough:
 		restored, err := r.restore(waiting)
 		if err != nil {
-			return fmt.Errorf("reading the segments that wait for a batch: %w", r.lostHistory(err))
+			return fmt.Errorf("reading the segments that wait for a batch: %w", r.files.Lost(err))
 		}
 		r.batch = slices.Concat(restored, r.groups)
 		r.decideAll(waiting, "")
@@ -62,7 +62,7 @@ func (r *reduction) gather() error {
 	return err
 }
 
-// decideAll decides the fate of segments that waited.
+// decideAll decides the disposition of segments that waited.
 func (r *reduction) decideAll(waited []shard.Waiting, dropped string) {
 	for _, w := range waited {
 		r.decide(w.LedgerRow(), dropped, w.Masked)
@@ -107,9 +107,9 @@ func (r *reduction) retained() []shard.Waiting {
 // of. What holds these becomes an input as carried shards are.
 func (r *reduction) restore(waiting []shard.Waiting) ([]group, error) {
 	var groups []group
-	var waves [][]WaveRef // that hold the traces of each
+	var waves [][]stage.WaveRef // that hold the traces of each
 	at := map[string]int{}
-	read := map[WaveRef]map[shard.TraceName]judged{}
+	read := map[stage.WaveRef]map[shard.TraceName]scored{}
 	for len(waiting) > 0 {
 		rows := firstTrace(waiting)
 		waiting = waiting[len(rows):]
@@ -146,7 +146,7 @@ func (r *reduction) restore(waiting []shard.Waiting) ([]group, error) {
 }
 
 // hold makes inputs of the waves that hold each group.
-func (r *reduction) hold(groups []group, waves [][]WaveRef) {
+func (r *reduction) hold(groups []group, waves [][]stage.WaveRef) {
 	inputs := map[string]int{}
 	for g := range groups {
 		key := fmt.Sprint(waves[g])
@@ -162,12 +162,12 @@ func (r *reduction) hold(groups []group, waves [][]WaveRef) {
 }
 
 // tracesIn reads the traces of a wave of an earlier iteration.
-func (r *reduction) tracesIn(wave WaveRef) (map[shard.TraceName]judged, error) {
+func (r *reduction) tracesIn(wave stage.WaveRef) (map[shard.TraceName]scored, error) {
 	traces, _, err := r.readRollout(wave.Rollout)
 	if err != nil {
 		return nil, err
 	}
-	named := make(map[shard.TraceName]judged, len(traces))
+	named := make(map[shard.TraceName]scored, len(traces))
 	for _, t := range traces {
 		named[t.contexts[0].Name()] = t
 	}

@@ -30,7 +30,7 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 	path := from.Dir.Sampled(t.Node, t.Shard)
 	rows, was, err := shard.Read[shard.Score](ctx, path, from.Reading(0))
 	if errors.Is(err, seal.ErrNotSealed) {
-		w.Log("%s is judged anew: %q has no scores of it", t, from.Dir)
+		w.Log("%s is scored again: %q has no scores of it", t, from.Dir)
 		return false, nil
 	}
 	if err != nil {
@@ -46,7 +46,7 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 			return false, err
 		}
 		if here.ContentSHA256 != input.ContentSHA256 {
-			w.Log("%s is judged anew: %s is not that of %q", t, input.Path, from.Dir)
+			w.Log("%s is scored again: %s is not that of %q", t, input.Path, from.Dir)
 			return false, nil
 		}
 		cited = append(cited, input)
