@@ -34,8 +34,8 @@ var homes = map[string][]string{
 // elsewhere are more folders in which a name may stand: of packages whose own
 // settings ask for the choice, or where the word means something else.
 var elsewhere = map[string][]string{
-	"improvement": {"pkg/env/math/"},                // env.answer.step_improvement asks for it
-	"diversity":   {"pkg/curriculum/exit/"},         // curriculum.exit.diversity_bonus asks for it
+	"improvement": {"pkg/recipe/"},                  // env.answer.step_improvement was its name
+	"diversity":   {"pkg/recipe/"},                  // curriculum.exit.diversity_bonus was its name
 	"exit":        {"pkg/run/graph/", "pkg/paper/"}, // the folder of exit records; the paper
 	"ace":         {"pkg/paper/"},                   // the paper
 	"flipts":      {"pkg/paper/"},                   // the paper

@@ -30,7 +30,6 @@ type Settings struct {
 	DecimalPlaces   int      `yaml:"decimal_places"`                                                                                 // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
 	Worked          []string `yaml:"worked"`                                                                                         // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
 	FormatReward    float64  `yaml:"format_reward"`                                                                                  // reward of a wrong answer that could be read; 0 by default
-	StepImprovement bool     `yaml:"step_improvement"`                                                                               // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
 }
 
 // DefaultSettings are the rules of Math-Verify, as mathematics has them.
