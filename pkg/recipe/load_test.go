@@ -178,11 +178,11 @@ func TestBadSettings(t *testing.T) {
 	for setting, want := range map[string]string{
 		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
 		"":                                "--set : want FIELD=VALUE",
-		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
+		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shard=2":                 `--set rollout.shard=2: unknown field "shard" in rollout; did you mean "shards"?`,
 		"rolout.shards=2":                 `--set rolout.shards=2: unknown field "rolout"; did you mean "rollout"?`,
 		"shards=2":                        `--set shards=2: unknown field "shards"; did you mean "rollout.shards"?`,
-		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
+		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shards=1.5":              "--set rollout.shards=1.5: want a whole number, got 1.5",
 		"rollout.shards=":                 "--set rollout.shards=: want a whole number, got nothing",
 		"rollout.shards=[":                "--set rollout.shards=[: sequence end token ']' not found",
