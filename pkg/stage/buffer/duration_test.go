@@ -64,7 +64,7 @@ func TestDurationOfTurns(t *testing.T) {
 	}
 
 	// Before whitening a trace has one advantage, and the mean of its messages' weights.
-	f.set("early", "factors=[duration]", "advantage.duration.before_whitening=true")
+	f.set("early", "factors=[duration]", "factors.duration.before_whitening=true")
 	early, _ := f.run()
 	of := map[string]float64{"0": .5 / mean, "1": 1 / mean, "2": 2.5 / mean, "3": 3 / mean}
 	for i, s := range early {
