@@ -22,7 +22,7 @@ import (
 // is exactly 1 over both contexts of a trace; and a selection is explained.
 func TestFlipTS(t *testing.T) {
 	settings := []string{
-		"preset=flipts", "scaffold.name=chain", "scaffold.steps=1", "credit.reward=signed", "score.embedding=none", "curriculum.exit.diversity_bonus=false",
+		"preset=flipts", "scaffold.name=chain", "scaffold.steps=1", "reward.name=signed", "score.embedding=none", "factors=[]",
 		"curriculum.name=flipts", "curriculum.flipts.warm_up=2", "curriculum.flipts.pool_size=20", "curriculum.flipts.refresh_share=0.4",
 		"schedule.iterations=6", "evaluation.steps=0",
 	}

@@ -48,10 +48,10 @@ func warmPrograms(t *testing.T) string {
 var methods = map[string][]string{
 	"mlerl": {
 		"preset=reinforce", "env.fingerprint=true", "curriculum.name=restarts", "curriculum.restarts.reset_ratio=0.3",
-		"credit={segments: valid_submission, reward: running_mean}", "credit.running_mean.window=4",
+		"segments=valid_submission", "reward.name=running_mean", "reward.running_mean.window=4",
 		"select=[no_submission, invalid_turns, {below_percentile: {percentile: 20, submissions: 2}}]", "schedule.batch_segments=8",
 	},
-	"ace": {"curriculum.name=ace", "credit.reward=score_and_improvement"},
+	"ace": {"curriculum.name=ace", "reward.name=score_and_improvement"},
 }
 
 // TestProgramsChaos: whoever is killed while programs of the policy run, nothing

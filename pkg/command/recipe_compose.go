@@ -46,9 +46,7 @@ func RecipeCompose(out io.Writer, o RecipeComposeOptions) error {
 		if err != nil {
 			return err
 		}
-		if axes, err = resolved.Recipe.Composition(); err != nil {
-			return err
-		}
+		axes = resolved.Recipe.Composition()
 	} else if len(o.Set) > 0 {
 		return cmdline.Misusef("--set requires RECIPE")
 	}

@@ -51,7 +51,7 @@ func TestProtectionMissing(t *testing.T) {
 		t.Skip("this kernel does not give mount namespaces to be refused")
 	}
 	resolved, err := recipe.Load(repository+"/jobs/own-reward.yaml", []string{
-		"env.program.command=[" + python + ", ../data/program/lathe_env.py, ../data/program/reverse.py]", "env.program.cage={require: [paths]}", "warm_start.steps=1", "schedule.iterations=1", "schedule.max_attempts=1",
+		"env.program.command=[" + python + ", ../data/program/lathe_env.py, ../data/program/reverse.py]", "env.program.sandbox={require: [paths]}", "warm_start.steps=1", "schedule.iterations=1", "schedule.max_attempts=1",
 		"rollout.prompts=1", "rollout.group=2", "rollout.shards=1", "evaluation.problems=1", "evaluation.samples=1", "evaluation.shards=1",
 	})
 	if err != nil {

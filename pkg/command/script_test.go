@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SMOKE", filepath.Join(here, smoke))
 			env.Setenv("JOBS", filepath.Join(here, repository, "jobs"))
+			env.Setenv("OLD", filepath.Join(here, "testdata", "old-run.tar.gz"))
 			// The folder of the binaries alone, for what has to go without
 			// the rest of the machine.
 			program, err := exec.LookPath("lathe")

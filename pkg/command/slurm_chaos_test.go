@@ -155,7 +155,7 @@ func TestSlurmReproduce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("first.yaml", "base: "+filepath.Join(sourcetree.Path(), "jobs", "smoke.yaml")+"\ncurriculum: {name: uniform, exit: {diversity_bonus: false}}\nschedule: {iterations: 1}\n")
+	write("first.yaml", "base: "+filepath.Join(sourcetree.Path(), "jobs", "smoke.yaml")+"\ncurriculum: {name: uniform}\nfactors: []\nschedule: {iterations: 1}\n")
 	write("after.yaml", "base: first.yaml\npolicy: {new: null}\nwarm_start: {steps: 0}\n")
 	write("distilled.yaml", "base: first.yaml\npolicy: {new: null, path: $LATHE_RUNS/first-s1/policy/v000000}\n"+
 		"warm_start: {pool: $LATHE_RUNS/selected.parquet, steps: 5, chunk: 5, improve: 0, diverge: 0}\nschedule: {iterations: 0}\n")

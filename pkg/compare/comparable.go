@@ -19,7 +19,7 @@ var (
 	drawing  = []string{"data", "env.tooluse.bfcl", "env.tooluse.halves", "env.tooluse.functions"}
 	training = []string{
 		"data.train", "data.offline", "data.demonstrations", "data.validation", "data.held_out", "data.test.response",
-		"env.answer.worked", "env.answer.format_reward", "env.answer.step_improvement",
+		"env.answer.worked", "env.answer.format_reward",
 	}
 	judging = []string{
 		"env.answer", "env.quality", "env.boards", "env.limits", "env.max_turns", "env.program.max_turns",

@@ -148,7 +148,7 @@ func TestCompare(t *testing.T) {
 	sweep := t.TempDir()
 	for _, seed := range []string{"1", "2"} {
 		made(t, filepath.Join(sweep, "a", seed), halves, "seed="+seed)
-		made(t, filepath.Join(sweep, "b", seed), quarters, "seed="+seed, "curriculum.name=uniform", "curriculum.exit.diversity_bonus=false")
+		made(t, filepath.Join(sweep, "b", seed), quarters, "seed="+seed, "curriculum.name=uniform", "factors=[]")
 	}
 	o := Options{Resamples: 500, Seed: 1}
 	c := compared(t, o, sweep)

@@ -166,6 +166,11 @@ func rebase(v reflect.Value, by func(string) string) {
 }
 
 func (d *Document) fillSlice(v reflect.Value, node ast.Node, path string) {
+	menu, isMenu := menuOf(v)
+	if isMenu && isSingle(v) {
+		d.fillMenu(v, menu, []ast.Node{node}, path)
+		return
+	}
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
 		d.add(node.GetToken(), "want a list such as %s, got %s", exampleOf(v), describeNode(node))
@@ -175,8 +180,8 @@ func (d *Document) fillSlice(v reflect.Value, node ast.Node, path string) {
 		v.SetZero() // so that equal recipes are equal in memory too
 		return
 	}
-	if menu, ok := menuOf(v); ok {
-		d.fillMenu(v, menu, list, path)
+	if isMenu {
+		d.fillMenu(v, menu, list.Values, path)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values))

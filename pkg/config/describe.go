@@ -96,7 +96,11 @@ func describe(v reflect.Value, prefix string) []Field {
 		}
 		menu, isMenu := menuOf(own.value)
 		if isMenu {
-			f.Type, f.Default = "list of names, or of {NAME: SETTINGS}", Short(own.value.Convert(reflect.TypeFor[[]Pick]()).Interface().([]Pick), menu.Offers())
+			picks := own.value.Convert(reflect.TypeFor[[]Pick]()).Interface().([]Pick)
+			f.Type, f.Default = "list of names, or of {NAME: SETTINGS}", Short(picks, menu.Offers())
+			if isSingle(own.value) && len(picks) == 1 {
+				f.Type, f.Default = "name, or {NAME: SETTINGS}", picks[0].short(menu.Offers())
+			}
 		}
 		fields = append(fields, f)
 		switch {

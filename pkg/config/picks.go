@@ -26,17 +26,33 @@ func (p Pick) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{p.Name: settings})
 }
 
+// JSONOfOne writes the pick of a [Single] as a file has it: the name alone where the
+// choice has no settings.
+func JSONOfOne(picks []Pick) ([]byte, error) {
+	switch {
+	case len(picks) != 1:
+		return []byte("null"), nil
+	case len(fieldsOf(reflect.ValueOf(picks[0].Settings).Elem())) == 0:
+		return json.Marshal(picks[0].Name)
+	}
+	return json.Marshal(picks[0])
+}
+
 // Short writes picks on one line, with those settings alone that are not the
 // default ones.
 func Short(picks []Pick, offers Variants) string {
 	words := make([]string, len(picks))
 	for i, p := range picks {
-		words[i] = p.Name
-		if set := Overrides(p.Settings, offers.Of(p.Name)); len(set) > 0 {
-			words[i] = "{" + p.Name + ": {" + strings.Join(set, ", ") + "}}"
-		}
+		words[i] = p.short(offers)
 	}
 	return "[" + strings.Join(words, ", ") + "]"
+}
+
+func (p Pick) short(offers Variants) string {
+	if set := Overrides(p.Settings, offers.Of(p.Name)); len(set) > 0 {
+		return "{" + p.Name + ": {" + strings.Join(set, ", ") + "}}"
+	}
+	return p.Name
 }
 
 // Overrides lists the fields of settings whose values are not those of defaults, which
@@ -61,6 +77,18 @@ type Menu interface {
 	Offers() Variants
 }
 
+// A Single is a menu of which exactly one choice is picked. A file writes it without a
+// list, as NAME or {NAME: SETTINGS}.
+type Single interface {
+	Menu
+	Single()
+}
+
+func isSingle(v reflect.Value) bool {
+	_, ok := v.Interface().(Single)
+	return ok
+}
+
 // menuOf is the menu of a list of picks.
 func menuOf(v reflect.Value) (Menu, bool) {
 	menu, ok := v.Interface().(Menu)
@@ -81,16 +109,19 @@ func picked(v reflect.Value, name string) (settings reflect.Value, ok bool) {
 }
 
 // fillMenu decodes a list of picks.
-func (d *Document) fillMenu(v reflect.Value, menu Menu, list *ast.SequenceNode, path string) {
-	picks := reflect.MakeSlice(v.Type(), 0, len(list.Values))
+func (d *Document) fillMenu(v reflect.Value, menu Menu, nodes []ast.Node, path string) {
+	picks := reflect.MakeSlice(v.Type(), 0, len(nodes))
 	seen := map[string]bool{}
-	for i, node := range list.Values {
+	for i, node := range nodes {
 		name, settings := node, ast.Node(nil)
 		if entries, _ := mappingOf(node); len(entries) == 1 {
 			name, settings = entries[0].Key.(ast.Node), entries[0].Value
 		}
 		text, _, ok := scalarText(name)
 		at := joinPath(path, strconv.Itoa(i))
+		if isSingle(v) {
+			at = path
+		}
 		if _, isText := name.(*ast.StringNode); !ok || !isText {
 			d.add(node.GetToken(), "%s wants the name of a choice or {NAME: {SETTING: VALUE}}, got %s", at, describeNode(node))
 			continue
@@ -137,6 +168,16 @@ func nearestOf(name string, offers Variants) string {
 }
 
 func writeMenu(b *strings.Builder, v reflect.Value, indent string) {
+	if isSingle(v) {
+		p := v.Index(0).Interface().(Pick)
+		if settings := reflect.ValueOf(p.Settings).Elem(); len(fieldsOf(settings)) > 0 {
+			b.WriteString("\n" + indent + "  " + p.Name + ":")
+			writeValue(b, settings, indent+"  ")
+			return
+		}
+		b.WriteString(" " + Quote(p.Name) + "\n")
+		return
+	}
 	b.WriteByte('\n')
 	for i := range v.Len() {
 		p := v.Index(i).Interface().(Pick)

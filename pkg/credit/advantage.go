@@ -37,7 +37,10 @@ func init() {
 		Settings: func() any { return &Diversity{} },
 		Validate: func(c *config.Checker, settings any) {
 			if bound := settings.(*Diversity).Bound; bound != 0 && !(bound >= 1) {
-				c.Add("advantage.diversity.bound", bound, "must be 1 or more, or 0 for none")
+				c.Add("factors.diversity.bound", bound, "must be 1 or more, or 0 for none")
+			}
+			if embedding, _ := config.Find[string](c.Settings(), "score.embedding"); embedding == "none" {
+				c.Add("factors", "diversity", "needs score.embedding")
 			}
 		},
 		Make: func(settings any) (Factor, error) {

@@ -33,14 +33,14 @@ type sections struct {
 func (s sections) spec() Spec {
 	return Spec{
 		Segments: Choice{Name: "trajectory"}, Reward: Choice{Name: "verdict"}, Select: s.Select,
-		Advantage: Choice{s.Advantage.Kind, &s.Advantage}, Clip: s.Advantage.Clip,
+		Advantage: Choice{s.Advantage.Name, &s.Advantage}, Clip: s.Advantage.Clip,
 	}
 }
 
 // plain is a composition of the given advantage and selection.
 func plain(t testing.TB, change func(*sections)) Composition {
 	t.Helper()
-	r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}}
+	r := sections{Advantage: objective.Advantage{Name: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}}
 	if change != nil {
 		change(&r)
 	}
@@ -306,7 +306,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
 		})
 		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
-		r := sections{Advantage: objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Select: Named(ReasonMinGroup, ReasonConstantGroup)}
+		r := sections{Advantage: objective.Advantage{Name: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Select: Named(ReasonMinGroup, ReasonConstantGroup)}
 		c, err := New(r.spec())
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package credit
 import (
 	_ "embed"
 	"math"
-	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -35,7 +34,7 @@ var _ = config.Docs[Duration](durationSource)
 //
 // The equation is about the policy gradient alone. As a factor on the advantage it
 // multiplies the clipped surrogate after whitening, and neither the value loss nor
-// the KL and entropy terms; as a factor on weights (loss.weights) it multiplies all
+// the KL and entropy terms; as a factor on weights (multiplies: weight) it multiplies all
 // four.
 type Duration struct {
 	Mean            string  `yaml:"mean" choices:"batch,trajectory"` // whose mean divides an action's seconds: that of all actions of the batch in which a program ran, or of those of its own trace
@@ -51,13 +50,12 @@ func init() {
 		Settings: func() any { return &Duration{Mean: meanOfBatch, AllZero: 1, NoProgram: 1} },
 		Validate: func(c *config.Checker, settings any) {
 			d := settings.(*Duration)
-			c.Choice("advantage.duration.mean", d.Mean)
-			c.Share("advantage.duration.all_zero", d.AllZero)
-			c.Share("advantage.duration.no_program", d.NoProgram)
-			factors, _ := config.Find[[]string](c.Settings(), "advantage.factors")
+			c.Choice("factors.duration.mean", d.Mean)
+			c.Share("factors.duration.all_zero", d.AllZero)
+			c.Share("factors.duration.no_program", d.NoProgram)
 			loss, _ := config.Find[string](c.Settings(), "loss.kind")
-			if slices.Contains(factors, name) && !objective.LooksAtAdvantage(loss) {
-				c.Add("advantage.factors", name, "changes nothing with loss.kind %s, which looks at no advantage; name it in loss.weights", loss)
+			if multipliesAdvantage(c, name) && !objective.LooksAtAdvantage(loss) {
+				c.Add("factors", name, "changes nothing with loss.kind %s, which looks at no advantage; set factors.%s.multiplies to weight", loss, name)
 			}
 		},
 		Make: func(settings any) (Factor, error) { return duration{*settings.(*Duration)}, nil },

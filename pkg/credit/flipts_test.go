@@ -43,7 +43,7 @@ func TestTurnMeans(t *testing.T) {
 func TestTrajectoryGRPO(t *testing.T) {
 	t.Parallel()
 	c := plain(t, func(r *sections) {
-		r.Advantage = objective.Advantage{Kind: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
+		r.Advantage = objective.Advantage{Name: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
 	})
 	var err error
 	if c.Reward, err = RewardAxis.Make("signed", nil); err != nil {

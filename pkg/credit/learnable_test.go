@@ -18,12 +18,12 @@ func TestUnlearnable(t *testing.T) {
 		dropped []string
 		want    []float64 // advantages
 	}{
-		{"a reward beyond what can be squared", objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none"}, []float64{1, -1e306, 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
-		{"one that is no number", objective.Advantage{Kind: "group", Baseline: "mean", Scale: "none"}, []float64{1, math.NaN(), 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
-		{"no baseline", objective.Advantage{Kind: "none"}, []float64{1, math.Inf(1), -2e9}, []string{"", ReasonUnlearnable, ReasonUnlearnable}, []float64{1, 0, 0}},
-		{"the largest", objective.Advantage{Kind: "none"}, []float64{shard.MaxReward, -shard.MaxReward}, []string{"", ""}, []float64{1e9, -1e9}},
+		{"a reward beyond what can be squared", objective.Advantage{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, -1e306, 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"one that is no number", objective.Advantage{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, math.NaN(), 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"no baseline", objective.Advantage{Name: "none"}, []float64{1, math.Inf(1), -2e9}, []string{"", ReasonUnlearnable, ReasonUnlearnable}, []float64{1, 0, 0}},
+		{"the largest", objective.Advantage{Name: "none"}, []float64{shard.MaxReward, -shard.MaxReward}, []string{"", ""}, []float64{1e9, -1e9}},
 		// The mean of 1 and -1 is 0, and nothing is divided by it.
-		{"a scale of 0", objective.Advantage{Kind: "group", Baseline: "leave_one_out", Scale: "mean", ZeroScale: "divide"}, []float64{1, -1}, []string{ReasonUnlearnable, ReasonUnlearnable}, []float64{0, 0}},
+		{"a scale of 0", objective.Advantage{Name: "group", Baseline: "leave_one_out", Scale: "mean", ZeroScale: "divide"}, []float64{1, -1}, []string{ReasonUnlearnable, ReasonUnlearnable}, []float64{0, 0}},
 	} {
 		composition := plain(t, func(r *sections) { r.Advantage = c.spec })
 		var traces []Trace

@@ -51,7 +51,7 @@ func init() {
 		Settings: func() any { return &RunningMean{Window: 64, Deviations: 2} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*RunningMean)
-			const section = "credit." + name
+			const section = "reward." + name
 			c.AtLeast(section+".window", s.Window, 1)
 			c.NotNegative(section+".deviations", s.Deviations)
 			if !(math.Abs(s.Threshold) <= 1) {

@@ -99,8 +99,8 @@ func init() {
 			const field = "select.min_advantage.magnitude"
 			least := settings.(*MinAdvantage).Magnitude
 			c.Positive(field, least)
-			if kind, _ := config.Find[string](c.Settings(), "advantage.kind"); kind == "gae" {
-				c.Add(field, least, "has no meaning with advantage.kind gae, whose advantages are not known before the learner's: leave min_advantage out")
+			if kind, _ := config.Find[string](c.Settings(), "advantage.name"); kind == "gae" {
+				c.Add(field, least, "has no meaning with advantage.name gae, whose advantages are not known before the learner's: leave min_advantage out")
 			}
 		},
 		Make: func(settings any) (Select, error) { return *settings.(*MinAdvantage), nil },

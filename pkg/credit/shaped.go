@@ -32,7 +32,7 @@ func init() {
 		Settings: func() any { return &Shaped{Alpha: 0.3, Epsilon: 1e-6, FailedParent: -1} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Shaped)
-			const section = "credit." + name
+			const section = "reward." + name
 			c.Share(section+".alpha", s.Alpha)
 			c.Positive(section+".epsilon", s.Epsilon)
 			if !(s.FailedParent >= -1 && s.FailedParent <= 0) {

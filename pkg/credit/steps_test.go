@@ -166,7 +166,7 @@ func cut(groups []Group) [][]Segment {
 func steps(t testing.TB, more Selection) Composition {
 	t.Helper()
 	c := plain(t, func(s *sections) {
-		s.Advantage.Kind = "none"
+		s.Advantage.Name = "none"
 		s.Select = append(Named(ReasonNoSubmission, ReasonInvalidTurns), more...)
 	})
 	c.Segments, c.Reward = submissions{}, &RunningMean{Window: 64, Deviations: 2}

@@ -18,9 +18,6 @@ type Maker struct {
 	// Validate checks them, with whole paths; what else there is in the recipe it
 	// reads with [config.Find]. nil for nothing to check.
 	Validate func(c *config.Checker, settings any)
-	// Factors names the factors on the advantage that the settings ask for; nil
-	// for a curriculum whose settings never do.
-	Factors func(settings any) []string
 	// New makes the curriculum of a run with a seed.
 	New func(settings any, seed uint64) (Curriculum, error)
 }

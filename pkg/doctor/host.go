@@ -204,7 +204,7 @@ func (h Host) reportOn(r *Report) {
 	if len(h.NoCage) > 0 {
 		cage, level = "without "+strings.Join(h.NoCage, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note
 	}
-	r.add(about+", sandbox", level, cage, "sandboxes built on the node with this process's priority; env.mle and env.program.cage need them")
+	r.add(about+", sandbox", level, cage, "sandboxes built on the node with this process's priority; env.mle and env.program.sandbox need them")
 	if !slices.Contains(h.Programs, "python3") {
 		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system of the node")
 	}

@@ -21,9 +21,6 @@ type Maker struct {
 	Validate func(c *config.Checker, settings, data any)
 	// Traits follow from the settings.
 	Traits func(settings any) Traits
-	// Reward is the choice of credit.reward that the settings ask for, empty for
-	// none; nil for an environment whose settings never do.
-	Reward func(settings any) string
 
 	// New loads or generates the tasks. Relative names of files start at folder,
 	// the recipe's; the seed decides what is drawn.

@@ -25,7 +25,7 @@ var homes = map[string][]string{
 	"reward":      {"pkg/credit/"},
 	"select":      {"pkg/credit/"},
 	"advantage":   {"pkg/credit/", "pkg/objective/", "pkg/preset/"},
-	"factor":      {"pkg/credit/"},
+	"factors":     {"pkg/credit/"},
 	"weight":      {"pkg/credit/", "pkg/objective/", "pkg/preset/"},
 	"loss":        {"pkg/objective/", "pkg/preset/"},
 	"preset":      {"pkg/preset/"},
@@ -34,12 +34,12 @@ var homes = map[string][]string{
 // elsewhere are more folders in which a name may stand: of packages whose own
 // settings ask for the choice, or where the word means something else.
 var elsewhere = map[string][]string{
-	"improvement": {"pkg/env/math/"},                // env.answer.step_improvement asks for it
-	"diversity":   {"pkg/curriculum/exit/"},         // curriculum.exit.diversity_bonus asks for it
-	"exit":        {"pkg/run/graph/", "pkg/paper/"}, // the folder of exit records; the paper
-	"ace":         {"pkg/paper/"},                   // the paper
-	"flipts":      {"pkg/paper/"},                   // the paper
-	"chain":       {"pkg/env/math/"},                // a kind of problem
+	"improvement": {"pkg/recipe/"},                                 // env.answer.step_improvement was its name
+	"diversity":   {"pkg/recipe/"},                                 // curriculum.exit.diversity_bonus was its name
+	"exit":        {"pkg/run/graph/", "pkg/paper/", "pkg/recipe/"}, // the folder of exit records; the paper; whose bonus the factor diversity was
+	"ace":         {"pkg/paper/"},                                  // the paper
+	"flipts":      {"pkg/paper/"},                                  // the paper
+	"chain":       {"pkg/env/math/"},                               // a kind of problem
 }
 
 // words are names that are words of many other things too.

@@ -111,10 +111,10 @@ func TestCompleteStepWithMismatch(t *testing.T) {
 		{"mask of a mean of means", "seq_mean_token_mean", 0, Mismatch{Weight: "token", Mask: "sequence", High: 2}, -.355322128675, .6},
 	} {
 		spec := Loss{
-			Kind: "clip", Aggregation: test.aggregation, ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
+			Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
 			TruncatedIS: test.truncated, Mismatch: test.mismatch,
 		}
-		stats, _ := runStep(t, spec, completeStep(t))
+		stats, _ := runStep(t, spec, test.aggregation, completeStep(t))
 		near(t, test.name, stats.Loss(), test.loss)
 		near(t, test.name+", mismatch_masked_share", metric(t, stats, "mismatch_masked_share"), test.masked)
 	}

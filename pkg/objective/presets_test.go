@@ -53,7 +53,7 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 			}
 			objective.NearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
 			lengths := []int{2, 4}
-			weights, err := objective.Weights(o.Loss.Aggregation, lengths, objective.NormTokens(o.Loss, lengths, 8))
+			weights, err := objective.Weights(o.Weight.Choice().Name, lengths, objective.NormTokens(o.Loss, lengths, 8))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestNeMoPenaltyGradient(t *testing.T) {
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
 	t.Parallel()
-	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, objective.CompleteStep(t))
+	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, "token_mean", objective.CompleteStep(t))
 	objective.Near(t, "loss", stats.Loss(), .143048048625)
 }
 
@@ -146,7 +146,7 @@ func TestEveryPresetRuns(t *testing.T) {
 			for i := range step {
 				step[i].Entropy = make([]float64, len(step[i].Mask))
 			}
-			objective.RunStep(t, o.Loss, step)
+			objective.RunStep(t, o.Loss, o.Weight.Choice().Name, step)
 		})
 	}
 }

@@ -19,7 +19,7 @@ var _ = config.Docs[Loss](source)
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type Advantage struct {
-	Kind          string  `yaml:"kind" json:"kind"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last token
+	Name          string  `yaml:"name" json:"name"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last token
 	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
 	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
 	Masked        string  `yaml:"masked" json:"masked" choices:"skip,value,zero"`                             // gae: tokens between learned ones that are not learned themselves, such as what a tool returns: skip (gone from the recursion; verl, NeMo-RL), value (no reward and the critic's value; slime, TRL, SkyRL) or zero (no reward and a value of 0; OpenRLHF)
@@ -47,7 +47,6 @@ type Advantage struct {
 //	nll        -logp, whatever the advantage
 type Loss struct {
 	Kind         string   `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,gmpo,dppo,reinforce,nll"` // clip (PPO and GRPO), cispo, gspo, gmpo, dppo, reinforce or nll
-	Aggregation  string   `yaml:"aggregation" json:"aggregation"`                                     // how much each token counts: a registered choice of weight
 	NormTokens   int      `yaml:"norm_tokens" json:"norm_tokens"`                                     // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
 	NormPadded   bool     `yaml:"norm_padded" json:"norm_padded"`                                     // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
 	ClipLow      float64  `yaml:"clip_low" json:"clip_low"`                                           // ε_low; 1 for no lower bound. gmpo: bound on -log r of a token
@@ -80,7 +79,7 @@ func LooksAtAdvantage(kind string) bool { return kind != "nll" }
 //
 // with q the ratio that weight names (w is 1 without truncated_is) and r the one
 // that mask names, or 1/r with inverse. A token that is masked keeps the other
-// terms of its loss, and its weight stays in every mean of loss.aggregation: the
+// terms of its loss, and its weight stays in every mean of weight: the
 // divisor is that of all learned tokens. Where old policy and sampler agree, w is
 // exactly 1, unless truncated_is is less. As the frameworks have it:
 //
@@ -91,13 +90,13 @@ func LooksAtAdvantage(kind string) bool { return kind != "nll" }
 //	verl's rejection by k1         mask token (token_k1), sequence (seq_sum_k1) or geometric (seq_mean_k1), inverse
 type Mismatch struct {
 	Weight  string  `yaml:"weight" json:"weight" choices:"token,sequence,geometric"`  // ratio of old policy to sampler that weighs, up to truncated_is: token, its own; sequence, the product over the learned tokens of the sequence; geometric, their geometric mean
-	Mask    string  `yaml:"mask" json:"mask" choices:"none,token,sequence,geometric"` // ratio that must be between low and high, or what it is of weighs 0: token (IcePop; verl's token_k1 with inverse), sequence (TRL's sequence_mask, cap 3), geometric (seq-mask-tis of OpenRLHF and NeMo-RL) or none. The divisor of loss.aggregation stays
+	Mask    string  `yaml:"mask" json:"mask" choices:"none,token,sequence,geometric"` // ratio that must be between low and high, or what it is of weighs 0: token (IcePop; verl's token_k1 with inverse), sequence (TRL's sequence_mask, cap 3), geometric (seq-mask-tis of OpenRLHF and NeMo-RL) or none. The divisor of weight stays
 	Low     float64 `yaml:"low" json:"low"`                                           // lower bound, from 0, which is none, to 1; kept itself
 	High    float64 `yaml:"high" json:"high"`                                         // upper bound, 1 or more, or 0 for none; kept itself
 	Inverse bool    `yaml:"inverse" json:"inverse"`                                   // the bounds are of the ratio of sampler to old policy (verl's rejection by k1)
 }
 
-// Value is the loss of the critic of advantage.kind gae, added to the policy's
+// Value is the loss of the critic of advantage.name gae, added to the policy's
 // with the same weights of tokens:
 //
 //	coef · ½·max((v - R)², (clip(v, old - clip, old + clip) - R)²)

@@ -15,7 +15,7 @@ type Around struct {
 }
 
 // Critic reports whether advantages are made by a critic, in the learner.
-func (a Advantage) Critic() bool { return a.Kind == "gae" }
+func (a Advantage) Critic() bool { return a.Name == "gae" }
 
 // Validate checks the sections advantage and loss.
 func Validate(c *config.Checker, a Advantage, l Loss, around Around) {
@@ -38,7 +38,7 @@ func checkAdvantage(c *config.Checker, a Advantage) {
 		switch deviation := a.Scale == "std" || a.Scale == "leave_one_out_std"; {
 		case a.Epsilon == 0 && a.Scale == "leave_one_out_std":
 			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")
-		case deviation && a.Baseline == "none" && a.Kind == "group":
+		case deviation && a.Baseline == "none" && a.Name == "group":
 			c.Add("advantage.zero_scale", a.ZeroScale, "divides rewards that are not 0 by next to nothing when those of a group agree, which advantage.baseline none leaves as they are; set keep")
 		case a.Scale == "mean" && a.Baseline == "none" && a.Epsilon == 0:
 			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when all rewards of a group are 0; set advantage.epsilon, or keep")
@@ -54,21 +54,21 @@ func checkAdvantage(c *config.Checker, a Advantage) {
 func checkCritic(c *config.Checker, a Advantage, critic string) {
 	if !a.Critic() {
 		if critic != "none" {
-			c.Add("policy.critic", critic, "must be none but for advantage.kind gae: nothing else trains it")
+			c.Add("policy.critic", critic, "must be none but for advantage.name gae: nothing else trains it")
 		}
 		return
 	}
 	if critic == "none" {
-		c.Add("advantage.kind", a.Kind, "needs a policy.critic")
+		c.Add("advantage.name", a.Name, "needs a policy.critic")
 	}
 	if a.Baseline != "none" {
-		c.Add("advantage.baseline", a.Baseline, "must be none for advantage.kind gae: the critic is the baseline")
+		c.Add("advantage.baseline", a.Baseline, "must be none for advantage.name gae: the critic is the baseline")
 	}
 	if a.Scale != "none" {
-		c.Add("advantage.scale", a.Scale, "must be none for advantage.kind gae")
+		c.Add("advantage.scale", a.Scale, "must be none for advantage.name gae")
 	}
 	if a.Clip != 0 {
-		c.Add("advantage.clip", a.Clip, "must be 0 for advantage.kind gae")
+		c.Add("advantage.clip", a.Clip, "must be 0 for advantage.name gae")
 	}
 }
 

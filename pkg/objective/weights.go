@@ -46,7 +46,7 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 	case "token_sum":
 		weight = func(float64) float64 { return 1 }
 	default:
-		return nil, exitcode.Usagef("loss.aggregation: unknown value %q", aggregation)
+		return nil, exitcode.Usagef("weight: unknown value %q", aggregation)
 	}
 	if tokens == 0 {
 		return nil, nil

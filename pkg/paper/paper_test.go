@@ -432,7 +432,7 @@ func TestExIt(t *testing.T) {
 
 func TestFlipTS(t *testing.T) {
 	t.Parallel()
-	folder := sweep(t, "curriculum.name=flipts", "curriculum.exit.diversity_bonus=false", "advantage.factors=[]", "scaffold.name=chain", "scaffold.steps=1")
+	folder := sweep(t, "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1")
 	r := papersOf(t, "flipts", folder)
 	expect(t, item(t, r, "table-2"), map[string][2]float64{"smoke|test|after: Init (%)": {25, 0}, "smoke|test|after: Turn-2 (%)": {62.5, 25 / math.Sqrt2}})
 	expect(t, item(t, r, "table-1"), map[string][2]float64{"smoke|test|traces sampled": {7, 0}, "other|test|traces sampled, × the fewest": {1, 0}})
@@ -462,7 +462,7 @@ func TestAblation(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for i, target := range []string{"0.2", "0.8"} {
-		made(t, filepath.Join(folder, target), byHand(float64(i)), "curriculum.name=flipts", "curriculum.exit.diversity_bonus=false", "advantage.factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
+		made(t, filepath.Join(folder, target), byHand(float64(i)), "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
 	}
 	expect(t, item(t, papersOf(t, "flipts", folder), "figure-8"), map[string][2]float64{"ξ_target = 0.2||accuracy (%)|2": {50, 0}, "ξ_target = 0.8||accuracy (%)|2": {75, 0}})
 }

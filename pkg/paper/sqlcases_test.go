@@ -18,7 +18,7 @@ func queriesOf(t *testing.T) []heldTo {
 	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40",
 		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
 	for _, target := range []string{"0.2", "0.8"} {
-		made(t, filepath.Join(targets, target), byHand(0), "curriculum.name=flipts", "curriculum.exit.diversity_bonus=false", "advantage.factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
+		made(t, filepath.Join(targets, target), byHand(0), "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
 	}
 	graded, pooled := filepath.Join(programsRun(t), "one"), filepath.Join(supervised(t), "one")
 	type columns = map[string]string

@@ -15,9 +15,16 @@ import (
 
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
-	Advantage objective.Advantage `yaml:"advantage" json:"advantage"`
 	Select    credit.Selection    `yaml:"select" json:"select"`
+	Advantage objective.Advantage `yaml:"advantage" json:"advantage"`
+	Factors   credit.FactorPicks  `yaml:"factors" json:"factors"`
+	Weight    credit.WeightPick   `yaml:"weight" json:"weight"`
 	Loss      objective.Loss      `yaml:"loss" json:"loss"`
+}
+
+// with is an objective without factors.
+func with(advantage objective.Advantage, choices credit.Selection, weight string, loss objective.Loss) Objective {
+	return Objective{Select: choices, Advantage: advantage, Weight: credit.WeightNamed(weight), Loss: loss}
 }
 
 // Default is the preset of a recipe that names none.
@@ -86,7 +93,7 @@ func init() {
 // groupStandardised is (r - mean) / (std + epsilon).
 func groupStandardised(ddof int, epsilon float64) objective.Advantage {
 	return objective.Advantage{
-		Kind: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
+		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
 	}
@@ -95,7 +102,7 @@ func groupStandardised(ddof int, epsilon float64) objective.Advantage {
 // groupCentred is r - mean.
 func groupCentred() objective.Advantage {
 	return objective.Advantage{
-		Kind: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
+		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "none", DDof: 1,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
 	}
@@ -109,9 +116,9 @@ func rewards() objective.Advantage {
 }
 
 // clipped is the loss of PPO with one step per batch and no penalty.
-func clipped(aggregation string, low, high float64) objective.Loss {
+func clipped(low, high float64) objective.Loss {
 	return objective.Loss{
-		Kind: "clip", Aggregation: aggregation, ClipLow: low, ClipHigh: high,
+		Kind: "clip", ClipLow: low, ClipHigh: high,
 		KL:       objective.KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
 		Value:    objective.Value{Coef: 0.1, Clip: 0.2},
 		Mismatch: objective.Mismatch{Weight: "token", Mask: "none"},
@@ -126,12 +133,12 @@ func clipped(aggregation string, low, high float64) objective.Loss {
 // numbers are verl's; constant groups and groups with less than two valid
 // responses teach nothing and are dropped.
 func lathePreset() Objective {
-	loss := clipped("token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.DualClip = 3
 	loss.RatioClamp = 20
 	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
 	loss.TruncatedIS = 2
-	return Objective{groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), loss}
+	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), "token_mean", loss)
 }
 
 // exitPreset is ExIt (Bootstrapping Task Spaces for Self-Improvement): equation 3 divides by the standard deviation and
@@ -142,9 +149,9 @@ func lathePreset() Objective {
 // is taken from the code that it forks, open-instruct: k3 with the log ratio
 // clamped at 40.
 func exitPreset() Objective {
-	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.KL = objective.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
-	return Objective{groupStandardised(0, 0), nil, loss}
+	return with(groupStandardised(0, 0), nil, "seq_mean_token_mean", loss)
 }
 
 // fliptsPreset is trajectory-level GRPO as "FlipTS: Failure-to-Success Mathematical
@@ -153,7 +160,7 @@ func exitPreset() Objective {
 // and equation 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
 // group of equal rewards has no gradient and counts in the mean.
 func fliptsPreset() Objective {
-	return Objective{groupStandardised(0, 0), nil, clipped("seq_mean_turn_mean_token_mean", 0.2, 0.2)}
+	return with(groupStandardised(0, 0), nil, "seq_mean_turn_mean_token_mean", clipped(0.2, 0.2))
 }
 
 // verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the
@@ -164,12 +171,12 @@ func verlGRPO() Objective {
 	advantage.GroupOfOne = "reward"
 	loss := verlLoss()
 	loss.KL.Coef = 0.001
-	return Objective{advantage, nil, loss}
+	return with(advantage, nil, "token_mean", loss)
 }
 
 // verlLoss is verl's "vanilla" policy loss with its defaults.
 func verlLoss() objective.Loss {
-	loss := clipped("token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.DualClip = 3
 	loss.RatioClamp = 20
 	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
@@ -182,11 +189,11 @@ func verlLoss() objective.Loss {
 // so the weight of its loss beside the policy's has no source: 0.1 is ours.
 func ppo() Objective {
 	advantage := rewards()
-	advantage.Kind, advantage.Lambda = "gae", 1
+	advantage.Name, advantage.Lambda = "gae", 1
 	advantage.Whitening = true
 	loss := verlLoss()
 	loss.Value.Clip = 0.5
-	return Objective{advantage, nil, loss}
+	return with(advantage, nil, "token_mean", loss)
 }
 
 // mleAgents is PPO as "Reinforcement Learning for Machine Learning Engineering
@@ -221,42 +228,42 @@ func mleAgents() Objective {
 func verlPPO() Objective {
 	advantage := rewards()
 	advantage.Whitening = true
-	return Objective{advantage, nil, verlLoss()}
+	return with(advantage, nil, "token_mean", verlLoss())
 }
 
 // trlGRPO is TRL's GRPOTrainer with its defaults: ddof 1, +1e-4, loss type
 // "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
 // and k3 without clamps.
 func trlGRPO() Objective {
-	return Objective{groupStandardised(1, 1e-4), nil, clipped("token_mean", 0.2, 0.2)}
+	return with(groupStandardised(1, 1e-4), nil, "token_mean", clipped(0.2, 0.2))
 }
 
 // openInstructGRPO is open-instruct with its defaults: centred advantages,
 // constant groups dropped, clip 0.2 and 0.272, the mean over tokens, β = 0.05
 // with k3 clamped at 40, and truncation of the sampler correction at 2.
 func openInstructGRPO() Objective {
-	loss := clipped("token_mean", 0.2, 0.272)
+	loss := clipped(0.2, 0.272)
 	loss.KL.Coef, loss.KL.InputClamp = 0.05, 40
 	loss.TruncatedIS = 2
-	return Objective{groupCentred(), credit.Named(credit.ReasonConstantGroup), loss}
+	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", loss)
 }
 
 // slimeGRPO is slime with its defaults: ddof 1, +1e-6, the mean over
 // responses of the mean over tokens, no dual clip, and k1 with weight 0.
 func slimeGRPO() Objective {
-	loss := clipped("seq_mean_token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.KL.Estimator = "k1"
-	return Objective{groupStandardised(1, 1e-6), nil, loss}
+	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", loss)
 }
 
 // primeRL is prime-rl with its defaults: centred advantages, responses of
 // advantage 0 dropped, the ratio masked where the probability moved by more
 // than 0.2 (DPPO), and 0.001 times the squared log ratio to the sampler.
 func primeRL() Objective {
-	loss := clipped("token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.Kind = "dppo"
 	loss.SamplerKL = 0.001
-	return Objective{groupCentred(), credit.Named(credit.ReasonConstantGroup), loss}
+	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", loss)
 }
 
 // nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the
@@ -266,16 +273,16 @@ func nemoGRPO() Objective {
 	advantage := groupStandardised(1, 1e-6)
 	advantage.Baseline, advantage.Scale = "leave_one_out", "leave_one_out_std"
 	advantage.ZeroScale = "keep"
-	loss := clipped("token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.KL = objective.KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
-	return Objective{advantage, nil, loss}
+	return with(advantage, nil, "token_mean", loss)
 }
 
 // drGRPO is Dr. GRPO (Liu et al., Understanding R1-Zero-Like Training, 2025):
 // centred advantages, and token losses summed over a response and divided by
 // the one constant of the longest allowed response, without KL.
 func drGRPO() Objective {
-	return Objective{groupCentred(), nil, clipped("seq_mean_token_sum_norm", 0.2, 0.2)}
+	return with(groupCentred(), nil, "seq_mean_token_sum_norm", clipped(0.2, 0.2))
 }
 
 // dapo is DAPO (Yu et al., arXiv 2503.14476): clip-higher 0.2 and 0.28
@@ -283,11 +290,7 @@ func drGRPO() Objective {
 // cut-off responses dropped (3.4), no KL (2.3). The paper leaves ddof and ε
 // open; they are those of verl, on which it is built.
 func dapo() Objective {
-	return Objective{
-		groupStandardised(1, 1e-6),
-		credit.Named(credit.ReasonConstantGroup, credit.ReasonOverlong),
-		clipped("token_mean", 0.2, 0.28),
-	}
+	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonOverlong), "token_mean", clipped(0.2, 0.28))
 }
 
 // cispo is CISPO (MiniMax-M1, arXiv 2506.13585): GRPO's advantage, the mean
@@ -298,18 +301,18 @@ func dapo() Objective {
 // state its upper bound: 1.28 is verl's, slime's and NeMo-RL's. TRL's reading is
 // loss.clip_absolute with loss.clip_high 5.
 func cispo() Objective {
-	loss := clipped("token_mean", 1, 0.28)
+	loss := clipped(1, 0.28)
 	loss.Kind = "cispo"
 	loss.RatioClamp = 20
-	return Objective{groupStandardised(1, 1e-6), nil, loss}
+	return with(groupStandardised(1, 1e-6), nil, "token_mean", loss)
 }
 
 // gspo is GSPO (Zheng et al., arXiv 2507.18071): one ratio per response, with
 // the bounds 3e-4 and 4e-4 of its section 5.1.
 func gspo() Objective {
-	loss := clipped("seq_mean_token_mean", 3e-4, 4e-4)
+	loss := clipped(3e-4, 4e-4)
 	loss.Kind = "gspo"
-	return Objective{groupStandardised(1, 1e-6), nil, loss}
+	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", loss)
 }
 
 // rloo is RLOO (Ahmadian et al., Back to Basics, 2024): the reward less the
@@ -317,22 +320,22 @@ func gspo() Objective {
 func rloo() Objective {
 	advantage := groupCentred()
 	advantage.Baseline = "leave_one_out"
-	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{advantage, credit.Named(credit.ReasonMinGroup), loss}
+	return with(advantage, credit.Named(credit.ReasonMinGroup), "seq_mean_token_sum", loss)
 }
 
 // reinforce is REINFORCE (Williams, 1992) without a baseline.
 func reinforce() Objective {
-	loss := clipped("seq_mean_token_sum", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.Kind = "reinforce"
-	return Objective{rewards(), nil, loss}
+	return with(rewards(), nil, "seq_mean_token_sum", loss)
 }
 
 // nll is supervised learning on the responses that earned at least half the
 // full reward, the mean over their tokens (rejection sampling, as in STaR).
 func nll() Objective {
-	loss := clipped("token_mean", 0.2, 0.2)
+	loss := clipped(0.2, 0.2)
 	loss.Kind = "nll"
-	return Objective{rewards(), credit.Named(credit.ReasonMinAdvantage), loss}
+	return with(rewards(), credit.Named(credit.ReasonMinAdvantage), "token_mean", loss)
 }

@@ -61,7 +61,7 @@ func TestPresetTable(t *testing.T) {
 		}
 		a, l := o.Advantage, o.Loss
 		got := row{
-			a.Baseline, a.Scale, a.DDof, a.Epsilon, l.Aggregation, l.ClipLow, l.ClipHigh, l.DualClip,
+			a.Baseline, a.Scale, a.DDof, a.Epsilon, o.Weight.Choice().Name, l.ClipLow, l.ClipHigh, l.DualClip,
 			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, slices.Contains(o.Select.Names(), "constant_group"),
 		}
 		if got != want {
@@ -96,7 +96,7 @@ func TestMLEAgents(t *testing.T) {
 			t.Errorf("%s: %g, want %g", row, value[0], value[1])
 		}
 	}
-	if a.Kind != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || len(o.Select) > 0 {
+	if a.Name != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || len(o.Select) > 0 {
 		t.Errorf("%+v", o)
 	}
 }

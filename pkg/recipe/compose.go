@@ -1,8 +1,6 @@
 package recipe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -38,12 +36,12 @@ func Axes() []Axis {
 		{"environment", "in which world does the policy act?", []string{"env.name"}, choices(env.Choices())},
 		{"curriculum", "which instances are sampled next?", []string{"curriculum.name"}, choices(curriculum.Choices())},
 		{"scaffold", "what does the next attempt of a trace start from?", []string{"scaffold.name", "evaluation.scaffold"}, choices(scaffold.Axis.All())},
-		{"segments", "what gets one credit?", []string{"credit.segments"}, choices(credit.SegmentsAxis.All())},
-		{"reward", "what is a segment worth?", []string{"credit.reward"}, choices(credit.RewardAxis.All())},
+		{"segments", "what gets one credit?", []string{"segments"}, choices(credit.SegmentsAxis.All())},
+		{"reward", "what is a segment worth?", []string{"reward.name"}, choices(credit.RewardAxis.All())},
 		{"select", "what is trained on?", []string{"select"}, choices(credit.SelectAxis.All())},
-		{"advantage", "against what is it compared?", []string{"advantage.kind"}, choices(credit.AdvantageAxis.All())},
-		{"factor", "what are advantages, or weights, multiplied by?", []string{"advantage.factors", "loss.weights"}, choices(credit.FactorAxis.All())},
-		{"weight", "how much does it count?", []string{"loss.aggregation"}, choices(credit.WeightAxis.All())},
+		{"advantage", "against what is it compared?", []string{"advantage.name"}, choices(credit.AdvantageAxis.All())},
+		{"factors", "what are advantages, or weights, multiplied by?", []string{"factors"}, choices(credit.FactorAxis.All())},
+		{"weight", "how much does it count?", []string{"weight"}, choices(credit.WeightAxis.All())},
 	}
 }
 
@@ -65,10 +63,7 @@ type Choice struct {
 // Method is what the recipe chooses on every axis, and how it departs from its preset.
 // Two recipes with the same choices learn by the same method.
 func (r *Recipe) Method() ([]Choice, error) {
-	spec, err := r.CreditSpec()
-	if err != nil {
-		return nil, err
-	}
+	spec := r.CreditSpec()
 	filled, err := preset.Lookup(r.Preset)
 	if err != nil {
 		return nil, err
@@ -83,14 +78,9 @@ func (r *Recipe) Method() ([]Choice, error) {
 		}
 		return text
 	}
-	factors, weights := many(spec.Factors, credit.FactorAxis), many(spec.Weights, credit.FactorAxis)
-	aggregation := with(r.Loss.Aggregation, r.Loss.Variants.Of(r.Loss.Aggregation), credit.WeightAxis.Variants())
-	if len(weights) > 0 {
-		aggregation += " × " + strings.Join(weights, " × ")
-	}
 	// Both names stand by themselves.
-	filled.Loss.Kind, filled.Loss.Aggregation, filled.Advantage.Kind = r.Loss.Kind, r.Loss.Aggregation, r.Advantage.Kind
-	loss := config.Overrides(&r.Loss.Loss, &filled.Loss)
+	filled.Loss.Kind, filled.Advantage.Name = r.Loss.Kind, r.Advantage.Name
+	loss := config.Overrides(&r.Loss, &filled.Loss)
 	advantage := config.Overrides(&r.Advantage.Advantage, &filled.Advantage)
 	return []Choice{
 		{"environment", r.Env.Name},
@@ -102,22 +92,14 @@ func (r *Recipe) Method() ([]Choice, error) {
 		{"select", spec.Select.String()},
 		{"preset", r.Preset},
 		{"advantage", beside(spec.Advantage.Name, advantage)},
-		{"factors", "[" + strings.Join(factors, ", ") + "]"},
-		{"weight", aggregation},
+		{"factors", r.Factors.String()},
+		{"weight", one(r.Weight.Choice(), credit.WeightAxis)},
 		{"loss", beside(r.Loss.Kind, loss)},
 	}, nil
 }
 
 func one[T any](c credit.Choice, axis *registry.Registry[T]) string {
 	return with(c.Name, c.Settings, axis.Variants())
-}
-
-func many[T any](choices []credit.Choice, axis *registry.Registry[T]) []string {
-	var texts []string
-	for _, c := range choices {
-		texts = append(texts, one(c, axis))
-	}
-	return texts
 }
 
 // with is a choice with those of its settings that are not the default ones.
@@ -150,51 +132,29 @@ func Differences(was, is []byte) ([]config.Change, error) {
 	}), err
 }
 
-// Fingerprint is the SHA-256 of the settings, seed included, that are not the default
-// ones, in hexadecimal. Name, description and resources are left out. A setting that a
-// later version adds changes a recipe's digest, and not its fingerprint.
-func (r *Recipe) Fingerprint() string {
-	plain := Defaults()
-	if m, err := env.Lookup(r.Env.Name); err == nil {
-		plain.Env.Settings, plain.Data.Settings = m.Settings(), m.Data()
-	}
-	own := *r
-	own.Name, own.Description, own.Resources = "", "", plain.Resources
-	sum := sha256.Sum256([]byte(strings.Join(config.Overrides(&own, &plain), "\n")))
-	return hex.EncodeToString(sum[:])
-}
-
 // Composition lists the axes with what the recipe chooses on each, and nothing
-// else. The settings of its environment and its curriculum may ask for choices
-// too.
-func (r *Recipe) Composition() ([]Axis, error) {
-	spec, err := r.CreditSpec()
-	if err != nil {
-		return nil, err
-	}
-	names := func(choices []credit.Choice) []string {
-		var names []string
-		for _, c := range choices {
-			names = append(names, c.Name)
-		}
-		return names
+// else.
+func (r *Recipe) Composition() []Axis {
+	var factors []string
+	for _, pick := range r.Factors {
+		factors = append(factors, pick.Name)
 	}
 	chosen := map[string][]string{
 		"environment": {r.Env.Name},
 		"curriculum":  {r.Curriculum.Name},
 		"scaffold":    {r.Scaffold.Name, r.Evaluation.Scaffold},
-		"segments":    {spec.Segments.Name},
-		"reward":      {spec.Reward.Name},
-		"select":      credit.Ordered(spec.Select.Names()),
-		"advantage":   {spec.Advantage.Name},
-		"factor":      append(names(spec.Factors), names(spec.Weights)...),
-		"weight":      {r.Loss.Aggregation},
+		"segments":    {r.Segments.Choice().Name},
+		"reward":      {r.Reward.Name},
+		"select":      credit.Ordered(r.Select.Names()),
+		"advantage":   {r.Advantage.Name},
+		"factors":     factors,
+		"weight":      {r.Weight.Choice().Name},
 	}
 	axes := Axes()
 	for i, axis := range axes {
 		axes[i].Choices = slices.DeleteFunc(axis.Choices, func(c AxisChoice) bool { return !slices.Contains(chosen[axis.Name], c.Name) })
 	}
-	return axes, nil
+	return axes
 }
 
 // Compositions is the page of what each recipe of files chooses on every axis, in

@@ -196,7 +196,7 @@ func TestExitAblations(t *testing.T) {
 		}
 		r := resolved.Recipe
 		e := r.Curriculum.Settings().(*exit.Settings)
-		got := column{r.Curriculum.Name, e.Improve, e.DivergeProbability, e.DiversityBonus, r.Score.Embedding != "none"}
+		got := column{r.Curriculum.Name, e.Improve, e.DivergeProbability, len(r.Factors) == 1 && r.Factors[0].Name == "diversity", r.Score.Embedding != "none"}
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -225,7 +225,7 @@ func TestExitAblations(t *testing.T) {
 		question, _ := config.Find[string](&r, "data.train.fields.question")
 		got := shared{
 			r.Optimizer.LearningRate, r.Rollout.Prompts, r.Rollout.Group, r.Loss.Epochs, r.Loss.KL.Coef, r.Loss.KL.RefEvery,
-			r.Loss.KL.RefAlpha, r.Loss.ClipLow, r.Loss.ClipHigh, r.Advantage.Scale, r.Loss.Aggregation, question,
+			r.Loss.KL.RefAlpha, r.Loss.ClipLow, r.Loss.ClipHigh, r.Advantage.Scale, r.Weight.Choice().Name, question,
 		}
 		if want := (shared{1e-6, 128, 8, 1, 0.001, 100, 1, 0.2, 0.2, "std", "seq_mean_token_mean", "problem"}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -305,7 +305,7 @@ func TestExitToolUseAblations(t *testing.T) {
 			e = &exit.Settings{}
 		}
 		got := column{
-			r.Curriculum.Name, r.Optimizer.LearningRate, e.BufferSize, e.MinBufferSize, e.SelectProbability, e.Improve, e.DivergeProbability, e.DiversityBonus,
+			r.Curriculum.Name, r.Optimizer.LearningRate, e.BufferSize, e.MinBufferSize, e.SelectProbability, e.Improve, e.DivergeProbability, len(r.Factors) == 1 && r.Factors[0].Name == "diversity",
 			r.Score.Embedding != "none", r.Rollout.Prompts, r.Rollout.Group, r.Loss.Epochs, r.Loss.KL.Coef, r.Loss.KL.RefEvery, r.Loss.KL.RefAlpha,
 		}
 		if got != want {

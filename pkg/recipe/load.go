@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -47,7 +46,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 		return nil, err
 	}
 	var r Recipe
-	if err := r.merge(layers, settings, elsewhere, false); err != nil {
+	if err := r.merge(layers, settings, elsewhere, refuse); err != nil {
 		return nil, err
 	}
 	if r.Name == "" {
@@ -95,14 +94,14 @@ func parseWhole(text []byte) (*Recipe, error) {
 	}
 	var r Recipe
 	skip := func(string, string) string { return "" } // older binaries wrote the fields of every environment
-	return &r, r.merge([]*layer{l}, nil, skip, true)
+	return &r, r.merge([]*layer{l}, nil, skip, ran)
 }
 
 // merge sets r to the defaults, the preset, the layers and the settings. A field
 // of an environment that is not chosen gets a message from other, which is told
-// its path and its owner; none leaves it out. readOld takes the section filters of
-// older binaries, which is else refused.
-func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string, readOld bool) error {
+// its path and its owner; none leaves it out. how says what becomes of fields that have
+// moved; a layer that is rewritten has the new document.
+func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string, how reading) error {
 	*r = Defaults()
 	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
 		m, err := env.Lookup(chosen.text)
@@ -118,10 +117,7 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 	if err := r.applyPreset(); err != nil {
 		return chosen.report(err)
 	}
-	options := config.Options{Ignore: []string{"base", filtersKey}, Unknown: func(path string) (message string, skip bool) {
-		if path == filtersKey || strings.HasPrefix(path, filtersKey+".") {
-			return filtersGone, false
-		}
+	options := config.Options{Ignore: []string{"base"}, Unknown: func(path string) (message string, skip bool) {
 		owner, ok := ownerOf(path)
 		if !ok {
 			return "", false
@@ -130,18 +126,33 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 		return message, message == ""
 	}}
 	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
+	var m migration
 	for _, l := range layers {
 		r.Name = ""
+		now, found, err := m.present(l.doc, r, how)
+		switch {
+		case err != nil:
+			return err
+		case len(found) > 0 && how == refuse:
+			return refusal(l.doc, now, found)
+		}
+		l.doc = now
 		from := filepath.Dir(l.doc.Name())
 		options.Rebase = func(path string) string { return config.RebasePath(path, from, folder) }
-		if err := r.oldFilters(l.doc, readOld); err != nil {
-			return err
-		}
 		if err := l.doc.Fill(r, options); err != nil {
 			return err
 		}
+		m.follow(l.doc, r)
 	}
-	return config.Apply(r, settings, options)
+	for _, setting := range settings {
+		if err := checkSetting(r, setting); err != nil {
+			return err
+		}
+		if err := config.Apply(r, []string{setting}, options); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // elsewhere says that a field is another environment's.
@@ -168,9 +179,8 @@ func ownerOf(path string) (owner string, found bool) {
 func (r *Recipe) prune() {
 	r.Curriculum.Variants = r.Curriculum.Variants.Only(r.Curriculum.Name)
 	r.Scaffold.Variants = r.Scaffold.Variants.Only(r.Scaffold.Name, r.Evaluation.Scaffold)
-	r.Credit.Variants = r.Credit.Variants.Only(r.Credit.Segments, r.Credit.Reward)
-	r.Advantage.Variants = r.Advantage.Variants.Only(slices.Concat(r.Advantage.Factors, r.curriculumFactors(), []string{r.Advantage.Kind})...)
-	r.Loss.Variants = r.Loss.Variants.Only(append(r.Loss.Weights, r.Loss.Aggregation)...)
+	r.Reward.Variants = r.Reward.Variants.Only(r.Reward.Name)
+	r.Advantage.Variants = r.Advantage.Variants.Only(r.Advantage.Name)
 }
 
 // applyPreset fills the part of a recipe that presets own, and gives the policy
@@ -180,7 +190,7 @@ func (r *Recipe) applyPreset() error {
 	if err != nil {
 		return err
 	}
-	r.Advantage.Advantage, r.Select, r.Loss.Loss = filled.Advantage, filled.Select, filled.Loss
+	r.Select, r.Advantage.Advantage, r.Factors, r.Weight, r.Loss = filled.Select, filled.Advantage, filled.Factors, filled.Weight, filled.Loss
 	r.Policy.Critic = CriticNone
 	if filled.Advantage.Critic() {
 		r.Policy.Critic = CriticHead

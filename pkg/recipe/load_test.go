@@ -48,7 +48,7 @@ func TestLayers(t *testing.T) {
 	r := load(t, "testdata/good/preset.yaml")
 	want := dapo
 	want.Loss.KL.Coef = 0.01
-	if diff := cmp.Diff(want, preset.Objective{Advantage: r.Advantage.Advantage, Select: r.Select, Loss: r.Loss.Loss}); diff != "" {
+	if diff := cmp.Diff(want, preset.Objective{Select: r.Select, Advantage: r.Advantage.Advantage, Factors: r.Factors, Weight: r.Weight, Loss: r.Loss}); diff != "" {
 		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
 	}
 	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")
@@ -178,11 +178,11 @@ func TestBadSettings(t *testing.T) {
 	for setting, want := range map[string]string{
 		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
 		"":                                "--set : want FIELD=VALUE",
-		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
+		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shard=2":                 `--set rollout.shard=2: unknown field "shard" in rollout; did you mean "shards"?`,
 		"rolout.shards=2":                 `--set rolout.shards=2: unknown field "rolout"; did you mean "rollout"?`,
 		"shards=2":                        `--set shards=2: unknown field "shards"; did you mean "rollout.shards"?`,
-		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, credit, select, advantage, loss, optimizer, schedule, evaluation, resources`,
+		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shards=1.5":              "--set rollout.shards=1.5: want a whole number, got 1.5",
 		"rollout.shards=":                 "--set rollout.shards=: want a whole number, got nothing",
 		"rollout.shards=[":                "--set rollout.shards=[: sequence end token ']' not found",
@@ -244,16 +244,13 @@ func TestPresetsValidate(t *testing.T) {
 	}
 }
 
-// The settings of a factor that the curriculum brings with it take effect, are kept in the
-// recipe that a run reads, and are checked, as those of a factor that the recipe names.
-func TestFactorOfCurriculum(t *testing.T) {
+// The settings of a factor take effect, are kept in the recipe that a run reads, and are
+// checked.
+func TestSettingsOfFactor(t *testing.T) {
 	t.Parallel()
 	const exit = "../../jobs/exit-math.yaml"
-	for _, settings := range [][]string{
-		{"advantage.diversity.bound=2"},
-		{"advantage.diversity.bound=2", "advantage.factors=[diversity]"},
-	} {
-		resolved, err := recipe.Load(exit, settings)
+	for _, setting := range []string{"factors.diversity.bound=2", "factors=[{diversity: {bound: 2}}]"} {
+		resolved, err := recipe.Load(exit, []string{setting})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,16 +259,12 @@ func TestFactorOfCurriculum(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range []*recipe.Recipe{&resolved.Recipe, back} {
-			spec, err := r.CreditSpec()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]credit.Choice{{Name: "diversity", Settings: &credit.Diversity{Bound: 2}}}, spec.Factors); diff != "" {
-				t.Errorf("%v:\n%s", settings, diff)
+			if diff := cmp.Diff([]credit.Choice{{Name: "diversity", Settings: &credit.Diversity{Bound: 2}}}, r.CreditSpec().Factors); diff != "" {
+				t.Errorf("%v:\n%s", setting, diff)
 			}
 		}
 	}
-	if _, err := recipe.Load(exit, []string{"advantage.diversity.bound=0.5"}); err == nil || !strings.Contains(err.Error(), "advantage.diversity.bound: must be 1 or more, or 0 for none") {
+	if _, err := recipe.Load(exit, []string{"factors.diversity.bound=0.5"}); err == nil || !strings.Contains(err.Error(), "factors.diversity.bound: must be 1 or more, or 0 for none") {
 		t.Errorf("a bound of 0.5: %v", err)
 	}
 }

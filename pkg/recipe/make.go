@@ -1,8 +1,6 @@
 package recipe
 
 import (
-	"slices"
-
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -36,50 +34,21 @@ func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
 	return curriculum.New(r.Curriculum.Name, r.Curriculum.Settings(), r.Seed)
 }
 
-// CreditSpec names the choices of credit: those that the settings of the
-// environment and of the curriculum ask for beside the recipe's own.
-func (r *Recipe) CreditSpec() (credit.Spec, error) {
+// CreditSpec names the choices of credit.
+func (r *Recipe) CreditSpec() credit.Spec {
 	spec := credit.Spec{
-		Segments:  credit.Choice{Name: r.Credit.Segments, Settings: r.Credit.Variants.Of(r.Credit.Segments)},
-		Reward:    credit.Choice{Name: r.Credit.Reward, Settings: r.Credit.Variants.Of(r.Credit.Reward)},
+		Segments:  r.Segments.Choice(),
+		Reward:    credit.Choice{Name: r.Reward.Name, Settings: r.Reward.Variants.Of(r.Reward.Name)},
 		Select:    r.Select,
-		Advantage: credit.Choice{Name: r.Advantage.Kind, Settings: r.Advantage.Variants.Of(r.Advantage.Kind)},
+		Advantage: credit.Choice{Name: r.Advantage.Name, Settings: r.Advantage.Variants.Of(r.Advantage.Name)},
+		Factors:   r.Factors.On(credit.MultipliesAdvantage),
+		Weights:   r.Factors.On(credit.MultipliesWeight),
 		Clip:      r.Advantage.Clip,
 	}
 	if spec.Advantage.Settings == nil {
 		spec.Advantage.Settings = &r.Advantage.Advantage
 	}
-	for _, name := range r.Advantage.Factors {
-		spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
-	}
-	for _, name := range r.Loss.Weights {
-		spec.Weights = append(spec.Weights, credit.Choice{Name: name, Settings: r.Loss.Variants.Of(name)})
-	}
-	m, err := env.Lookup(r.Env.Name)
-	if err != nil {
-		return spec, err
-	}
-	if m.Reward != nil {
-		if asked := m.Reward(r.Env.Settings); asked != "" {
-			spec.Reward = credit.Choice{Name: asked, Settings: r.Credit.Variants.Of(asked)}
-		}
-	}
-	for _, name := range r.curriculumFactors() {
-		if !slices.Contains(r.Advantage.Factors, name) {
-			spec.Factors = append(spec.Factors, credit.Choice{Name: name, Settings: r.Advantage.Variants.Of(name)})
-		}
-	}
-	return spec, nil
-}
-
-// curriculumFactors are the factors on the advantage that the curriculum brings with it.
-// An unknown curriculum is for validation to refuse.
-func (r *Recipe) curriculumFactors() []string {
-	chosen, err := curriculum.Lookup(r.Curriculum.Name)
-	if err != nil || chosen.Factors == nil {
-		return nil
-	}
-	return chosen.Factors(r.Curriculum.Settings())
+	return spec
 }
 
 // NewScaffold makes the scaffold of the traces that are learned from.
@@ -125,7 +94,8 @@ func (r *Recipe) Waves(evaluation bool) (int, error) {
 	return scaffold.Waves(s, 1+steps, traits), nil
 }
 
-// Weight makes the aggregation of the loss.
-func (r *Recipe) Weight() (credit.Weight, error) {
-	return credit.WeightAxis.Make(r.Loss.Aggregation, r.Loss.Variants.Of(r.Loss.Aggregation))
+// NewWeight makes the weight of the tokens.
+func (r *Recipe) NewWeight() (credit.Weight, error) {
+	chosen := r.Weight.Choice()
+	return credit.WeightAxis.Make(chosen.Name, chosen.Settings)
 }

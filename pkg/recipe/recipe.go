@@ -20,7 +20,7 @@ type Recipe struct {
 	Name        string              `yaml:"name"`        // letters, digits, dots, dashes and underscores; by default the file's name
 	Description string              `yaml:"description"` // one line for people
 	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
-	Preset      string              `yaml:"preset"`      // fills advantage, select and loss; see Presets
+	Preset      string              `yaml:"preset"`      // fills select, advantage, factors, weight and loss; see Presets
 	Policy      Policy              `yaml:"policy"`
 	WarmStart   WarmStart           `yaml:"warm_start"`
 	Env         Env                 `yaml:"env"`
@@ -29,10 +29,13 @@ type Recipe struct {
 	Scaffold    Scaffold            `yaml:"scaffold"`
 	Rollout     Rollout             `yaml:"rollout"`
 	Score       Score               `yaml:"score"`
-	Credit      Credit              `yaml:"credit"`
+	Segments    credit.SegmentsPick `yaml:"segments"` // what gets one credit
+	Reward      Reward              `yaml:"reward"`
 	Select      credit.Selection    `yaml:"select"` // what is trained on: names of choices, each with its settings under it; what is not named is off. A list here replaces the preset's and the base's
 	Advantage   Advantage           `yaml:"advantage"`
-	Loss        Loss                `yaml:"loss"`
+	Factors     credit.FactorPicks  `yaml:"factors"` // what advantages are multiplied by: names of choices, each with its settings under it. A list here replaces the preset's and the base's
+	Weight      credit.WeightPick   `yaml:"weight"`  // how much each token counts
+	Loss        objective.Loss      `yaml:"loss"`
 	Optimizer   objective.Optimizer `yaml:"optimizer"`
 	Schedule    Schedule            `yaml:"schedule"`
 	Evaluation  Evaluation          `yaml:"evaluation"`
@@ -54,7 +57,7 @@ type Policy struct {
 	Compute string     `yaml:"compute" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what products, those of attention too, round their inputs to on the CPU, with sums in float32. auto is bfloat16 for a policy with bfloat16 weights. bfloat16 reads half the memory, of weights and of keys and values, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
 	Path    string     `yaml:"path" path:"file"`                        // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new"`                                     // a policy with random weights
-	// Critic is what foretells the rewards of advantage.kind gae: head, a linear
+	// Critic is what foretells the rewards of advantage.name gae: head, a linear
 	// function of the policy's last hidden state, zero at first, trained with the
 	// policy and saved in its folder as value_head.safetensors; or model, a copy of
 	// the policy with such a head that is trained by itself and saved as
@@ -179,20 +182,15 @@ func (Scaffold) Choices(field string) []string {
 	return nil
 }
 
-// Credit says what gets one credit, and what it is worth. The settings of a
-// choice stand under its name.
-type Credit struct {
-	Segments string          `yaml:"segments"` // what gets one credit
-	Reward   string          `yaml:"reward"`   // what a segment is worth
+// Reward says what a segment is worth. The settings of a choice stand under its name.
+type Reward struct {
+	Name     string          `yaml:"name"` // which reward
 	Variants config.Variants `yaml:",inline"`
 }
 
-// Choices lists the registered choices.
-func (Credit) Choices(field string) []string {
-	switch field {
-	case "segments":
-		return credit.SegmentsAxis.Names()
-	case "reward":
+// Choices lists the rewards.
+func (Reward) Choices(field string) []string {
+	if field == "name" {
 		return credit.RewardAxis.Names()
 	}
 	return nil
@@ -202,36 +200,13 @@ func (Credit) Choices(field string) []string {
 // choice that is not described here stand under its name.
 type Advantage struct {
 	objective.Advantage `yaml:",inline"`
-	Factors             []string        `yaml:"factors" json:"factors"` // what advantages are multiplied by
 	Variants            config.Variants `yaml:",inline" json:"-"`
 }
 
 // Choices lists the registered choices.
 func (Advantage) Choices(field string) []string {
-	switch field {
-	case "kind":
+	if field == "name" {
 		return credit.AdvantageAxis.Names()
-	case "factors":
-		return credit.FactorAxis.Names()
-	}
-	return nil
-}
-
-// Loss is the policy's loss. The settings of a choice of weight stand under its
-// name.
-type Loss struct {
-	objective.Loss `yaml:",inline"`
-	Weights        []string        `yaml:"weights" json:"weights"` // factors that weights are multiplied by
-	Variants       config.Variants `yaml:",inline" json:"-"`
-}
-
-// Choices lists the registered choices.
-func (Loss) Choices(field string) []string {
-	switch field {
-	case "aggregation":
-		return credit.WeightAxis.Names()
-	case "weights":
-		return credit.FactorAxis.Names()
 	}
 	return nil
 }
@@ -284,7 +259,7 @@ type Remote struct {
 // Score says how responses are judged. A score shard reads the rollout shard
 // of the same number.
 type Score struct {
-	Embedding string     `yaml:"embedding" choices:"none,ngrams,policy,endpoint"` // of the response (tool use: of all that the policy said in the episode), for ExIt's diversity bonus: none; ngrams, hashed character n-grams; policy, the mean of the policy's own last states over what it wrote (by rollouts on CPUs); or endpoint, a server's
+	Embedding string     `yaml:"embedding" choices:"none,ngrams,policy,endpoint"` // of the response (tool use: of all that the policy said in the episode), for the factor diversity: none; ngrams, hashed character n-grams; policy, the mean of the policy's own last states over what it wrote (by rollouts on CPUs); or endpoint, a server's
 	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its verdicts: a folder, or a server; null for none. Evaluations do not ask it
 	Endpoint  *Endpoint  `yaml:"endpoint"`                                        // the server of embeddings, by OpenAI's interface (/v1/embeddings: vLLM, SGLang, llama.cpp, text-embeddings-inference and others)
 }

@@ -36,7 +36,7 @@ func (r *Recipe) validate(what string) error {
 	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
-	objective.Validate(c, r.Advantage.Advantage, r.Loss.Loss, objective.Around{
+	objective.Validate(c, r.Advantage.Advantage, r.Loss, objective.Around{
 		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, Critic: r.Policy.Critic, Adapter: r.Policy.LoRA != nil,
 	})
 	r.checkChoices(c)
@@ -173,43 +173,18 @@ func (r *Recipe) checkChoices(c *config.Checker) {
 	} else {
 		scaffold.Axis.Validate(c, "evaluation.scaffold", r.Evaluation.Scaffold, r.Scaffold.Variants)
 	}
-	credit.SegmentsAxis.Validate(c, "credit.segments", r.Credit.Segments, r.Credit.Variants)
-	credit.RewardAxis.Validate(c, "credit.reward", r.Credit.Reward, r.Credit.Variants)
+	r.Segments.Validate(c)
+	credit.RewardAxis.Validate(c, "reward.name", r.Reward.Name, r.Reward.Variants)
 	r.Select.Validate(c)
-	credit.AdvantageAxis.Validate(c, "advantage.kind", r.Advantage.Kind, r.Advantage.Variants)
-	credit.WeightAxis.Validate(c, "loss.aggregation", r.Loss.Aggregation, r.Loss.Variants)
-	for _, list := range []struct {
-		field    string
-		names    []string
-		variants config.Variants
-	}{
-		{"advantage.factors", r.Advantage.Factors, r.Advantage.Variants},
-		{"loss.weights", r.Loss.Weights, r.Loss.Variants},
-	} {
-		for i, name := range list.names {
-			credit.FactorAxis.Validate(c, list.field, name, list.variants)
-			if slices.Contains(list.names[:i], name) {
-				c.Add(list.field, name, "is named twice")
-			}
-		}
-	}
-	for _, name := range r.curriculumFactors() {
-		if !slices.Contains(r.Advantage.Factors, name) {
-			credit.FactorAxis.Validate(c, "advantage.factors", name, r.Advantage.Variants)
-		}
-	}
-	if r.Advantage.Critic() {
-		for _, name := range r.Advantage.Factors {
-			if factor, err := credit.FactorAxis.Make(name, r.Advantage.Variants.Of(name)); err == nil && !factor.AfterWhitening() {
-				c.Add("advantage.factors", name, "cannot act where a critic makes the advantages, which are not known before the learner's")
-			}
-		}
-	}
-	m, err := env.Lookup(r.Env.Name)
-	if err != nil || m.Reward == nil {
+	credit.AdvantageAxis.Validate(c, "advantage.name", r.Advantage.Name, r.Advantage.Variants)
+	r.Factors.Validate(c)
+	r.Weight.Validate(c)
+	if !r.Advantage.Critic() {
 		return
 	}
-	if asked := m.Reward(r.Env.Settings); asked != "" && r.Credit.Reward != credit.RewardAxis.Default() && r.Credit.Reward != asked {
-		c.Add("credit.reward", r.Credit.Reward, "must be %s, which the settings of the environment ask for, or %s", asked, credit.RewardAxis.Default())
+	for _, chosen := range r.Factors.On(credit.MultipliesAdvantage) {
+		if factor, err := credit.FactorAxis.Make(chosen.Name, chosen.Settings); err == nil && !factor.AfterWhitening() {
+			c.Add("factors", chosen.Name, "cannot act where a critic makes the advantages, which are not known before the learner's")
+		}
 	}
 }

@@ -102,6 +102,23 @@ func (r *Registry[T]) Variants() config.Variants {
 	return variants
 }
 
+// Offers are all choices, each with its settings in own; those without any have an empty
+// struct. own may be nil for the settings themselves.
+func (r *Registry[T]) Offers(own func(settings any) any) config.Variants {
+	var offers config.Variants
+	for _, c := range r.All() {
+		var settings any = &struct{}{}
+		if c.Settings != nil {
+			settings = c.Settings()
+		}
+		if own != nil {
+			settings = own(settings)
+		}
+		offers = append(offers, config.Variant{Name: c.Name, Settings: settings, Doc: c.Summary})
+	}
+	return offers
+}
+
 // Validate checks the name that stands at a field, and its settings among the
 // variants of an open section.
 func (r *Registry[T]) Validate(c *config.Checker, field, name string, variants config.Variants) {

@@ -61,10 +61,10 @@ func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Ta
 }
 
 // unusable says why a run of elsewhere cannot stand for one of the plan; empty if it can.
-// fingerprint is that of the recipe of the plan, empty where it depends on the folder.
-func (e Experiment) unusable(r Run, fingerprint string) string {
-	if fingerprint != "" && r.Fingerprint != fingerprint {
-		return fmt.Sprintf("its recipe has the fingerprint %.12s, and the plan's %.12s", r.Fingerprint, fingerprint)
+// fingerprints are those of the recipe of the plan, empty where it depends on the folder.
+func (e Experiment) unusable(r Run, fingerprints []string) string {
+	if len(fingerprints) > 0 && !slices.Contains(fingerprints, r.Fingerprint) {
+		return fmt.Sprintf("its recipe has the fingerprint %.12s, and the plan's %.12s", r.Fingerprint, fingerprints[0])
 	}
 	for _, m := range e.measures() {
 		if _, has := r.Measures[m.key()]; !has && r.Lacking[m.key()] == "" {
@@ -90,12 +90,12 @@ func (e Experiment) keepWhatOthersNeed(runs []Run, names map[string]bool) {
 
 // fingerprints are those of the recipes of runs, by name; runs that begin with others have
 // theirs from the folder.
-func (e Experiment) fingerprints(folder string) (map[string]string, error) {
+func (e Experiment) fingerprints(folder string) (map[string][]string, error) {
 	index, err := e.Runs(folder)
 	if err != nil {
 		return nil, err
 	}
-	prints := map[string]string{}
+	prints := map[string][]string{}
 	for _, r := range index.Runs {
 		if len(e.needs(methodOf(r.Recipe))) > 0 {
 			continue
@@ -104,7 +104,7 @@ func (e Experiment) fingerprints(folder string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		prints[r.Name] = resolved.Recipe.Fingerprint()
+		prints[r.Name] = resolved.Recipe.Fingerprints()
 	}
 	return prints, nil
 }

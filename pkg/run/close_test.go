@@ -136,8 +136,10 @@ env: {name: test-actions}
 curriculum: {name: test-actions}
 warm_start: {steps: 1, batch: 1, chunk: 1, improve: 0, diverge: 0}
 preset: reinforce
-credit: {segments: trajectory, reward: verdict}
-advantage: {kind: none, factors: [duration]}
+segments: trajectory
+reward: {name: verdict}
+advantage: {name: none}
+factors: [duration]
 select: []
 rollout: {group: 1, max_new_tokens: 1}
 optimizer: {learning_rate: 1e-9}

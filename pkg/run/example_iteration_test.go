@@ -91,7 +91,7 @@ func (it iteration) assignCredit(plan []shard.Instance, rollouts []shard.Rollout
 			}
 		}
 	}
-	composition := must(credit.New(must(it.recipe.CreditSpec())))
+	composition := must(credit.New(it.recipe.CreditSpec()))
 	segments, _, err := composition.Assign(it.k, nil, groups)
 	try(err)
 	return groups, segments
@@ -108,7 +108,7 @@ func (it iteration) batch(groups []credit.Group, segments [][]credit.Segment, ro
 			}
 		}
 	}
-	weights := must(must(it.recipe.Weight()).Weights(spans, it.recipe.Rollout.MaxNewTokens))
+	weights := must(must(it.recipe.NewWeight()).Weights(spans, it.recipe.Rollout.MaxNewTokens))
 	var batch []trainer.Sequence
 	counted := 0
 	for g := range groups {
@@ -164,7 +164,7 @@ func (it iteration) learn(batch []trainer.Sequence) []policy.Tensor {
 				panic("the ratio is not exactly 1 on policy")
 			}
 		}
-		packed.Set(i, coefficients, must(objective.Coefficients(r.Loss.Loss, token)).LogProb)
+		packed.Set(i, coefficients, must(objective.Coefficients(r.Loss, token)).LogProb)
 	}
 	try(engine.Backward(policy.Coefficients{LogProb: coefficients}))
 	rounding := rng.New(r.Seed, rng.PurposeRounding, it.k, "learn", 0)

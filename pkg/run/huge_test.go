@@ -25,9 +25,9 @@ func TestHugeRewards(t *testing.T) {
 		settings []string
 	}{
 		{"no baseline", "-1.7e306", -shard.MaxReward, nil},
-		{"groups", "1e308", shard.MaxReward, []string{"preset=verl-grpo", "advantage.kind=group"}},
-		{"groups, not divided", "-1e308", -shard.MaxReward, []string{"preset=drgrpo", "advantage.kind=group", "advantage.scale=none"}},
-		{"a critic, whitened", "-1.7e306", -shard.MaxReward, []string{"preset=verl-ppo", "policy.critic=head", "advantage.kind=gae", "advantage.whitening=true"}},
+		{"groups", "1e308", shard.MaxReward, []string{"preset=verl-grpo", "advantage.name=group"}},
+		{"groups, not divided", "-1e308", -shard.MaxReward, []string{"preset=drgrpo", "advantage.name=group", "advantage.scale=none"}},
+		{"a critic, whitened", "-1.7e306", -shard.MaxReward, []string{"preset=verl-ppo", "policy.critic=head", "advantage.name=gae", "advantage.whitening=true"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()

@@ -93,9 +93,9 @@ func TestTrainOnAPool(t *testing.T) {
 // Traces of several contexts, whose segments are turns, and several waves: what is
 // gathered of them is what they were trained on.
 func TestPoolOfParts(t *testing.T) {
-	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0", "select=[constant_group]"}
+	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "factors=[]", "evaluation.steps=0", "select=[constant_group]"}
 	for _, segments := range []string{"trajectory", "turn", "valid_submission"} {
-		opened := finish(t, smoke, append(chain, "credit.segments="+segments)...)
+		opened := finish(t, smoke, append(chain, "segments="+segments)...)
 		if contexts := sameAsBatches(t, opened); contexts == 0 {
 			t.Errorf("segments %s: no trace has two contexts that were trained on", segments)
 		}

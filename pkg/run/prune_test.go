@@ -231,7 +231,7 @@ func TestPruningIsKilled(t *testing.T) {
 // every gradient shard: it stays until they are done.
 func TestPruningWithACritic(t *testing.T) {
 	settings := []string{
-		"preset=ppo", "curriculum.exit.diversity_bonus=false", "warm_start.steps=20", "loss.mini_batches=2", "schedule.gradient_shards=2",
+		"preset=ppo", "factors=[]", "warm_start.steps=20", "loss.mini_batches=2", "schedule.gradient_shards=2",
 	}
 	whole := finish(t, smoke, settings...)
 	pruned := finish(t, smoke, append(settings, "schedule.keep_every=5")...)

@@ -221,7 +221,7 @@ func TestBatchSegments(t *testing.T) {
 		{"rollout.shards=3", "schedule.gradient_shards=2", "schedule.keep_every=2"},
 	} {
 		opened, m := stage(t, append(settings, "schedule.batch_segments=40", "schedule.iterations=5", "select=[]", "scaffold.name=chain", "scaffold.steps=2",
-			"score.embedding=none", "curriculum.exit.diversity_bonus=false", "evaluation.steps=0")...)
+			"score.embedding=none", "factors=[]", "evaluation.steps=0")...)
 		m.fail = func(task graph.Task, attempt int) executor.Cause {
 			if task.Stage == graph.StageBuffer && attempt == 0 {
 				return executor.CausePreempted

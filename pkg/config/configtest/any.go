@@ -36,8 +36,14 @@ func Any(t *rapid.T, v reflect.Value, label string) {
 		}
 		if menu, ok := v.Interface().(config.Menu); ok {
 			v.SetZero()
-			for _, offer := range menu.Offers() {
-				if rapid.Bool().Draw(t, label+"."+offer.Name+"?") {
+			offers := menu.Offers()
+			_, single := menu.(config.Single)
+			if single {
+				i := rapid.IntRange(0, len(offers)-1).Draw(t, label+"#")
+				offers = offers[i : i+1]
+			}
+			for _, offer := range offers {
+				if single || rapid.Bool().Draw(t, label+"."+offer.Name+"?") {
 					Any(t, reflect.ValueOf(offer.Settings).Elem(), label+"."+offer.Name)
 					v.Set(reflect.Append(v, reflect.ValueOf(config.Pick{Name: offer.Name, Settings: offer.Settings})))
 				}

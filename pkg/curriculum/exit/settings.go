@@ -25,7 +25,6 @@ type Settings struct {
 	Expand             string  `yaml:"expand" choices:"one,all"`              // one: a random response of a group enters the buffer; all: each does
 	Learnability       string  `yaml:"learnability" choices:"reward,quality"` // whose variance the score is: the reward (section 4) or the final quality (section 4.1); they differ where the reward is of improvement
 	BaseTasks          string  `yaml:"base_tasks" choices:"epochs,iid"`       // epochs: each once an epoch; iid: each prompt draws its own
-	DiversityBonus     bool    `yaml:"diversity_bonus"`                       // multiply advantages by d_i, eq. 6; needs embeddings
 }
 
 func init() {
@@ -33,12 +32,6 @@ func init() {
 		Name: Name, Summary: "a buffer of partial histories, sampled by how much can be learned from them, improved and diverged from (ExIt)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) { settings.(*Settings).validate(c) },
-		Factors: func(settings any) []string {
-			if settings.(*Settings).DiversityBonus {
-				return []string{"diversity"}
-			}
-			return nil
-		},
 		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
 			return New(*settings.(*Settings), seed), nil
 		},
@@ -74,12 +67,6 @@ func (s *Settings) validate(c *config.Checker) {
 	c.Choice("curriculum.exit.expand", s.Expand)
 	c.Choice("curriculum.exit.learnability", s.Learnability)
 	c.Choice("curriculum.exit.base_tasks", s.BaseTasks)
-	if embedding, _ := config.Find[string](c.Settings(), "score.embedding"); s.DiversityBonus && embedding == "none" {
-		c.Add("curriculum.exit.diversity_bonus", true, "needs score.embedding")
-	}
-	if critic, _ := config.Find[string](c.Settings(), "policy.critic"); s.DiversityBonus && critic != "none" {
-		c.Add("curriculum.exit.diversity_bonus", true, "must be false with a policy.critic, whose advantages are not known before the learner's")
-	}
 	if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
 		c.Add("rollout.group", group, "must be 2 or more for curriculum.name exit: the rewards of one response have no variance, so nothing would enter the buffer")
 	}

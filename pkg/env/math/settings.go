@@ -109,12 +109,6 @@ func init() {
 			checkOffline(c, settings.(*Settings), data.(*Data))
 		},
 		Traits: func(settings any) env.Traits { return settings.(*Settings).traits() },
-		Reward: func(settings any) string {
-			if settings.(*Settings).Answer.StepImprovement {
-				return "improvement"
-			}
-			return ""
-		},
 		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
 			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
 		},

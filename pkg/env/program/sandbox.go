@@ -77,7 +77,7 @@ func (l *launcher) sandbox() (p sandbox.Program, remove func() error, err error)
 	settings := l.settings.Cage
 	read, err := config.ResolvePaths(settings.Read, l.folder)
 	if err != nil {
-		return p, nil, fmt.Errorf("env.program.cage.read: %w", err)
+		return p, nil, fmt.Errorf("env.program.sandbox.read: %w", err)
 	}
 	args := append([]string{}, l.settings.Command...)
 	if args[0], err = l.executable(); err != nil {

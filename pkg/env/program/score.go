@@ -18,7 +18,7 @@ import (
 )
 
 // unprotected is what a program runs under that has no sandbox.
-const unprotected = "no sandbox: env.program.cage is null"
+const unprotected = "no sandbox: env.program.sandbox is null"
 
 // attemptView is an attempt as a program is shown it.
 type attemptView struct {

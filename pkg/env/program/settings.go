@@ -46,7 +46,7 @@ type Program struct {
 	StartSeconds    float64  `yaml:"start_seconds"`    // that the first answer may take, imports included
 	Retries         int      `yaml:"retries"`          // how often a program that has crashed, hangs or says what it must not is started again for the same request
 	MaxFailed       float64  `yaml:"max_failed"`       // share of a task's episodes or scores that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
-	Cage            *Cage    `yaml:"cage"`             // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no sandbox
+	Cage            *Cage    `yaml:"sandbox"`          // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no sandbox
 }
 
 // Cage says what a sandboxed program may have. It reads the system's own files and
@@ -144,9 +144,9 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	c.Between("env.program.retries", p.Retries, 0, 100)
 	c.Share("env.program.max_failed", p.MaxFailed)
 	if cage := p.Cage; cage != nil {
-		c.AtLeast("env.program.cage.memory_mb", cage.MemoryMB, 0)
+		c.AtLeast("env.program.sandbox.memory_mb", cage.MemoryMB, 0)
 		for i, name := range cage.Require {
-			c.OneOf(fmt.Sprintf("env.program.cage.require.%d", i), name, sandbox.Names())
+			c.OneOf(fmt.Sprintf("env.program.sandbox.require.%d", i), name, sandbox.Names())
 		}
 	}
 	if d.Train.SkipRepeated {

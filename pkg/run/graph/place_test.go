@@ -18,7 +18,7 @@ func TestTaskOfAnOutput(t *testing.T) {
 		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=3", "warm_start.chunk=100"},
 		{"schedule.iterations=2", "policy.lora.rank=4", "loss.kl.ref_every=0"},
 		{"schedule.iterations=2", "loss.kl.coef=0.1", "loss.kl.ref_every=1"},
-		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=2", "preset=ppo", "curriculum.exit.diversity_bonus=false", "policy.critic=model"},
+		{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.mini_batches=2", "preset=ppo", "factors=[]", "policy.critic=model"},
 	} {
 		g := planned(t, settings...)
 		nodes := g.Nodes()

@@ -148,11 +148,7 @@ type gatherer struct {
 }
 
 func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer, error) {
-	spec, err := r.Recipe.CreditSpec()
-	if err != nil {
-		return nil, err
-	}
-	composition, err := credit.New(spec)
+	composition, err := credit.New(r.Recipe.CreditSpec())
 	return &gatherer{
 		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{},
 		fates: map[traceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},

@@ -124,10 +124,14 @@ func ReadGraph(ctx context.Context, dir graph.Dir) (graph.Graph, error) {
 
 // sameRecipe refuses to go on with a recipe that differs from the run's own.
 func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
-	if bytes.Equal(r.RecipeBytes, resolved.YAML) || bytes.Equal(r.RecipeBytes, keepingAll(resolved.YAML)) {
+	own, err := recipe.Present(r.RecipeBytes)
+	if err != nil {
+		return fmt.Errorf("reading the recipe of run %q: %w", r.Dir, err)
+	}
+	if bytes.Equal(own, resolved.YAML) || bytes.Equal(own, keepingAll(resolved.YAML)) {
 		return nil
 	}
-	differences, err := config.Differences(r.RecipeBytes, resolved.YAML)
+	differences, err := config.Differences(own, resolved.YAML)
 	if err != nil {
 		return fmt.Errorf("comparing the recipe of run %q: %w", r.Dir, err)
 	}

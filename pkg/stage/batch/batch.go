@@ -139,11 +139,7 @@ func (r *reduction) read() error {
 
 // learnable gives every trace its credit, and writes the batch and the ledger.
 func (r *reduction) learnable() error {
-	spec, err := r.recipe.CreditSpec()
-	if err != nil {
-		return err
-	}
-	composition, err := credit.New(spec)
+	composition, err := credit.New(r.recipe.CreditSpec())
 	if err != nil {
 		return err
 	}

@@ -184,8 +184,8 @@ func (r *reduction) weigh(sequences []*learned, groups []int) error {
 			}
 		}
 	}
-	norm := objective.NormTokens(r.recipe.Loss.Loss, lengths, r.recipe.Rollout.MaxNewTokens)
-	aggregation, err := r.recipe.Weight()
+	norm := objective.NormTokens(r.recipe.Loss, lengths, r.recipe.Rollout.MaxNewTokens)
+	aggregation, err := r.recipe.NewWeight()
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 		{"seq_mean_token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 2, 1. / 8},
 		{"seq_mean_token_mean", "overlong, constant_group", 1, 1. / 6},
 	} {
-		f := newReduction(t, 2, append(centred, "loss.aggregation="+c.aggregation,
+		f := newReduction(t, 2, append(centred, "weight="+c.aggregation,
 			fmt.Sprintf("select=[%s]", c.selected), fmt.Sprintf("loss.mini_batches=%d", c.miniBatches))...)
 		f.shard("a", f.plan, groups...)
 		batch, _ := f.run()
@@ -74,7 +74,7 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] },
 		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] * 6 }, // max_new_tokens
 	} {
-		f := newReduction(t, 3, append(centred, "loss.aggregation="+aggregation, "loss.mini_batches=2")...)
+		f := newReduction(t, 3, append(centred, "weight="+aggregation, "loss.mini_batches=2")...)
 		f.shard("a", f.plan, groups...)
 		batch, _ := f.run()
 		sums, counts := map[int32]float64{}, map[int32]int{}

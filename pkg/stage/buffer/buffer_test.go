@@ -44,7 +44,7 @@ type reduction struct {
 // newReduction makes a plan with one instance for each group.
 func newReduction(t testing.TB, groups int, settings ...string) *reduction {
 	t.Helper()
-	r := stagetest.New(t, append([]string{"curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false"}, settings...)...)
+	r := stagetest.New(t, append([]string{"curriculum.name=uniform", "score.embedding=none", "factors=[]"}, settings...)...)
 	path, plan := r.Plan(groups)
 	return &reduction{Rig: r, plan: plan, in: buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
@@ -158,7 +158,7 @@ func TestStepImprovement(t *testing.T) {
 		{"the recipe rewards quality", shard.KindImprove, 0.4, scores(0.7, 1, 0.3, 0.4), false, []float64{0.1, 0.4, -0.3, -0.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newReduction(t, 1, append(centred, fmt.Sprintf("env.answer.step_improvement=%v", c.on))...)
+			f := newReduction(t, 1, append(centred, "reward.name="+map[bool]string{true: "improvement", false: "verdict"}[c.on])...)
 			f.plan[0].Kind, f.plan[0].BaseScore = string(c.kind), c.base
 			f.in.Plans[0].Path = f.Path("kinds.parquet")
 			f.Check(stagetest.Write(f.in.Plans[0].Path, f.plan))

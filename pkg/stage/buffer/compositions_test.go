@@ -30,12 +30,12 @@ func TestCompositions(t *testing.T) {
 	t.Parallel()
 	axes := []axis{
 		{"scaffold.name", scaffold.Axis.Names()}, // what a buffer sees of it is the traces, here the same for all
-		{"credit.segments", credit.SegmentsAxis.Names()},
-		{"credit.reward", credit.RewardAxis.Names()},
+		{"segments", credit.SegmentsAxis.Names()},
+		{"reward.name", credit.RewardAxis.Names()},
 		{"select", []string{"none", "all", "steps"}},
-		{"advantage.kind", credit.AdvantageAxis.Names()},
-		{"advantage.factors", append([]string{""}, credit.FactorAxis.Names()...)},
-		{"loss.aggregation", credit.WeightAxis.Names()},
+		{"advantage.name", credit.AdvantageAxis.Names()},
+		{"factors", append([]string{""}, credit.FactorAxis.Names()...)},
+		{"weight", credit.WeightAxis.Names()},
 	}
 	var counts struct {
 		sync.Mutex
@@ -184,12 +184,12 @@ func fieldSettings(field, value string) []string {
 		return []string{"select=[]"}
 	case field == "select":
 		return []string{"select=[constant_group, overlong, invalid, {min_advantage: {magnitude: 0.01}}, below_top]"}
-	case field == "advantage.factors" && value == "":
-		return []string{"advantage.factors=[]"}
-	case field == "advantage.factors":
-		return []string{"advantage.factors=[" + value + "]"}
-	case field == "advantage.kind" && value == "gae":
-		return []string{"advantage.kind=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
+	case field == "factors" && value == "":
+		return []string{"factors=[]"}
+	case field == "factors":
+		return []string{"factors=[" + value + "]"}
+	case field == "advantage.name" && value == "gae":
+		return []string{"advantage.name=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
 	}
 	return []string{field + "=" + value}
 }

@@ -19,7 +19,7 @@ func (f *reduction) set(folder string, settings ...string) {
 	f.Helper()
 	f.outputs(folder)
 	resolved, err := recipe.Load("../../../jobs/smoke.yaml", append([]string{
-		"curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "advantage.epsilon=1e-6",
+		"curriculum.name=uniform", "score.embedding=none", "factors=[]", "advantage.epsilon=1e-6",
 	}, settings...))
 	f.Check(err)
 	f.Job.Recipe = resolved.Recipe
@@ -39,9 +39,9 @@ func TestDurationOfTurns(t *testing.T) {
 
 	f.set("plain")
 	plain, _ := f.run()
-	f.set("factors", "advantage.factors=[duration]")
+	f.set("factors", "factors=[duration]")
 	onAdvantages, _ := f.run()
-	f.set("weights", "loss.weights=[duration]")
+	f.set("weights", "factors=[{duration: {multiplies: weight}}]")
 	onWeights, _ := f.run()
 	var factors [][]float64
 	for i, s := range onAdvantages {
@@ -64,7 +64,7 @@ func TestDurationOfTurns(t *testing.T) {
 	}
 
 	// Before whitening a trace has one advantage, and the mean of its messages' weights.
-	f.set("early", "advantage.factors=[duration]", "advantage.duration.before_whitening=true")
+	f.set("early", "factors=[duration]", "factors.duration.before_whitening=true")
 	early, _ := f.run()
 	of := map[string]float64{"0": .5 / mean, "1": 1 / mean, "2": 2.5 / mean, "3": 3 / mean}
 	for i, s := range early {

@@ -146,7 +146,7 @@ func TestBatchOfOneSegment(t *testing.T) {
 // is learned from in the first iteration weighs 1/(2+6+2+2).
 func TestMaskedSegmentsWait(t *testing.T) {
 	t.Parallel()
-	f := newReduction(t, 1, append(centred, "schedule.batch_segments=3", "select=[constant_group, {overlong: {mask: true}}]", "loss.aggregation=token_mean")...)
+	f := newReduction(t, 1, append(centred, "schedule.batch_segments=3", "select=[constant_group, {overlong: {mask: true}}]", "weight=token_mean")...)
 	f.iteration(1, false, []verdict{{score: 1}, {finish: "length", tokens: 6}})
 	if batch, _ := f.run(); len(batch) != 0 || f.waits() != 2 {
 		t.Fatalf("%d sequences, %d waiting; want 0 and 2", len(batch), f.waits())

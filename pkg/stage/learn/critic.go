@@ -9,7 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
-// estimateAdvantages computes, under advantage.kind gae, the values of the policy
+// estimateAdvantages computes, under advantage.name gae, the values of the policy
 // that the iteration starts from, and what follows from them: advantages and
 // returns, over all contexts of a trace: its values and advantages go on from one
 // to the next. The reward of a segment comes with its last token. Whitening is over

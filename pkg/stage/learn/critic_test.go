@@ -17,7 +17,7 @@ import (
 // critic are settings of PPO with a critic.
 var critic = []string{
 	"preset=ppo", "advantage.lambda=0.95", "loss.value.clip=0.2",
-	"curriculum.exit.diversity_bonus=false", "loss.mini_batches=2", "loss.epochs=2", "schedule.micro_batch_tokens=24", "loss.value.coef=1",
+	"factors=[]", "loss.mini_batches=2", "loss.epochs=2", "schedule.micro_batch_tokens=24", "loss.value.coef=1",
 }
 
 // A critic is trained beside the policy or its adapter, saved beside it, and

@@ -138,7 +138,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if reference != nil {
 			tokens.Reference = widen(batch.Of(i, reference))
 		}
-		gradient, err := objective.Coefficients(l.recipe.Loss.Loss, tokens)
+		gradient, err := objective.Coefficients(l.recipe.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}

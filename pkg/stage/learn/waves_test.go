@@ -63,7 +63,7 @@ func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards 
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	fresh := func(turn int) bool { return turn%2 == 0 }
-	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "select=[]")
+	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "factors=[]", "select=[]")
 	plan, instances := r.Plan(9)
 	n := len(instances)
 	atOnce := stagetest.Turns{Env: r.Env, Of: 5, Fresh: fresh}
@@ -125,7 +125,7 @@ func TestWaves(t *testing.T) {
 // the last bit, and each turn can have a credit of its own.
 func TestRatioOverParts(t *testing.T) {
 	t.Parallel()
-	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "curriculum.exit.diversity_bonus=false", "select=[]", "loss.epochs=2")
+	r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "factors=[]", "select=[]", "loss.epochs=2")
 	plan, instances := r.Plan(12)
 	environment := stagetest.Turns{Env: r.Env, Of: 4, Fresh: func(int) bool { return true }}
 	ref, _ := playWaves(r, environment, plan, 0, len(instances), "parts")

@@ -61,7 +61,7 @@ func TestEndpoint(t *testing.T) {
 func TestPolicyEmbedding(t *testing.T) {
 	t.Parallel()
 	for embedding, want := range map[string][]float32{"policy": {1, 2}, "none": {}} {
-		r := stagetest.New(t, "score.embedding="+embedding, "curriculum.exit.diversity_bonus=false")
+		r := stagetest.New(t, "score.embedding="+embedding, "factors=[]")
 		plan, instances := r.Plan(1)
 		rows := stagetest.Read[shard.Rollout](r, answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK }))
 		rows[0].Embedding = []float32{1, 2}

@@ -14,23 +14,22 @@ var _ = config.Docs[Settings](source)
 
 // Settings say how the answer is found in a response and compared.
 type Settings struct {
-	Verifier        string   `yaml:"verifier" choices:"math,exact"`                                                                  // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
-	Extract         string   `yaml:"extract" choices:"whole,last,marked,boxed"`                                                      // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
-	Marker          string   `yaml:"marker"`                                                                                         // for marked, for example "####"
-	Preset          string   `yaml:"preset" choices:"lathe,math-verify-0.8,math-verify-0.7,math-verify-0.6,math-verify-loose,boxed"` // math only: lathe, Math-Verify 0.8 as mathematics has it; or what papers used: math-verify-0.8, -0.7, -0.6, -loose (strict false and conditions for sets), or boxed. What follows changes it
-	Targets         []string `yaml:"targets" choices:"latex,expression,words"`                                                       // math only: forms that are looked for, latex, expression and words; empty: the preset's
-	Boxed           string   `yaml:"boxed" choices:"preset,first,among,off"`                                                         // math only: rank of boxed answers: first; among the announced ones; off; or preset
-	Match           string   `yaml:"match" choices:"preset,last,first,any"`                                                          // math only: which of several answers of one rank: last, first, any (a list of guesses is rewarded) or preset
-	Anchored        bool     `yaml:"anchored"`                                                                                       // math only: take only answers that are boxed or announced
-	OnlyBest        bool     `yaml:"only_best"`                                                                                      // math only: give up when the best candidate cannot be read
-	Conditions      bool     `yaml:"conditions"`                                                                                     // math only: a condition such as 1<x<2 may stand for a reference that is the set (1,2)
-	RenameSymbols   bool     `yaml:"rename_symbols"`                                                                                 // math only: x+1 equals y+1
-	AsLibrary       bool     `yaml:"as_library"`                                                                                     // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
-	Tolerance       float64  `yaml:"tolerance"`                                                                                      // math only: share of the reference by which answers of form float, or lists of them, may be off
-	DecimalPlaces   int      `yaml:"decimal_places"`                                                                                 // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
-	Worked          []string `yaml:"worked"`                                                                                         // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
-	FormatReward    float64  `yaml:"format_reward"`                                                                                  // reward of a wrong answer that could be read; 0 by default
-	StepImprovement bool     `yaml:"step_improvement"`                                                                               // reward iteration steps by max(0, Δ/Δmax) instead of by the verification (ExIt, section 4; its math experiments use the verification, appendix A.2)
+	Verifier      string   `yaml:"verifier" choices:"math,exact"`                                                                  // math: the rules of Math-Verify; exact: integers, rationals, decimals, lists of them in order, and words
+	Extract       string   `yaml:"extract" choices:"whole,last,marked,boxed"`                                                      // whole: the response is the answer; last: the last number (math: what is boxed or announced, else the last formula or number); marked: after Marker; boxed: in \boxed{}
+	Marker        string   `yaml:"marker"`                                                                                         // for marked, for example "####"
+	Preset        string   `yaml:"preset" choices:"lathe,math-verify-0.8,math-verify-0.7,math-verify-0.6,math-verify-loose,boxed"` // math only: lathe, Math-Verify 0.8 as mathematics has it; or what papers used: math-verify-0.8, -0.7, -0.6, -loose (strict false and conditions for sets), or boxed. What follows changes it
+	Targets       []string `yaml:"targets" choices:"latex,expression,words"`                                                       // math only: forms that are looked for, latex, expression and words; empty: the preset's
+	Boxed         string   `yaml:"boxed" choices:"preset,first,among,off"`                                                         // math only: rank of boxed answers: first; among the announced ones; off; or preset
+	Match         string   `yaml:"match" choices:"preset,last,first,any"`                                                          // math only: which of several answers of one rank: last, first, any (a list of guesses is rewarded) or preset
+	Anchored      bool     `yaml:"anchored"`                                                                                       // math only: take only answers that are boxed or announced
+	OnlyBest      bool     `yaml:"only_best"`                                                                                      // math only: give up when the best candidate cannot be read
+	Conditions    bool     `yaml:"conditions"`                                                                                     // math only: a condition such as 1<x<2 may stand for a reference that is the set (1,2)
+	RenameSymbols bool     `yaml:"rename_symbols"`                                                                                 // math only: x+1 equals y+1
+	AsLibrary     bool     `yaml:"as_library"`                                                                                     // math only: keep Math-Verify's habit of telling i in "2 i" from i in "2i"
+	Tolerance     float64  `yaml:"tolerance"`                                                                                      // math only: share of the reference by which answers of form float, or lists of them, may be off
+	DecimalPlaces int      `yaml:"decimal_places"`                                                                                 // digits after the point to which two decimals are compared; 0 compares exactly (math: to 6)
+	Worked        []string `yaml:"worked"`                                                                                         // kinds of problems, a * at the end of one matching any rest, whose demonstrations show the steps before the answer where they are known: comparisons and longer expressions in the words of DeepMind's Mathematics Dataset; with extract marked or boxed
+	FormatReward  float64  `yaml:"format_reward"`                                                                                  // reward of a wrong answer that could be read; 0 by default
 }
 
 // DefaultSettings are the rules of Math-Verify, as mathematics has them.
