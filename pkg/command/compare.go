@@ -32,10 +32,12 @@ func compareCommand() *cli.Command {
 			&cli.IntFlag{Name: "resamples", Usage: "`N` resamples of the bootstrap", Value: 10_000, Destination: &o.Resamples},
 			&cli.Uint64Flag{Name: "seed", Usage: "`SEED` of the bootstrap", Value: 1, Destination: &o.Seed},
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` to write a page, its figures and the numbers into", Destination: &o.Out},
+			&cli.StringSliceFlag{Name: "measure", Usage: "`NAME` of a measure of each run to compare too, such as corrections.net, transitions.f2s or a STAGE/NAME of the metrics of tasks; repeatable"},
 			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "csv", Usage: "print a row for each method, metric and step", Destination: &o.CSV},
 		},
 		Action: func(c *cli.Context) error {
+			o.Measures = c.StringSlice("measure")
 			if o.Folders = c.Args().Slice(); len(o.Folders) == 0 {
 				return exitcode.Usagef("RUN is missing")
 			}

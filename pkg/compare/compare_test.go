@@ -415,3 +415,36 @@ func TestPaired(t *testing.T) {
 		}
 	}
 }
+
+// Measures that are asked for are taken of each run, and set against the baseline seed by
+// seed: in 16 problems of two samples, eight chains end with a better score by
+// halves and none by quarters, with each of two seeds.
+func TestMeasures(t *testing.T) {
+	t.Parallel()
+	sweep := t.TempDir()
+	for _, seed := range []string{"1", "2"} {
+		made(t, filepath.Join(sweep, "a", seed), halves, "seed="+seed)
+		made(t, filepath.Join(sweep, "b", seed), quarters, "seed="+seed, "name=other")
+	}
+	c := compared(t, Options{Resamples: 10, Baseline: "other", Measures: []string{"net_corrections.net_improvements", "net_corrections.net_improvements.test", "net_corrections.others"}}, sweep)
+	for _, m := range c.Methods {
+		want := 8.
+		if m.Label == "other" {
+			want = 0
+		}
+		for _, of := range m.Measures[:2] {
+			if of.Spread == nil || of.Spread.Mean != want || of.Unit != "count" || (of.Difference == nil) != (m.Label == "other") || of.Difference != nil && of.Difference.Mean != 8 {
+				t.Errorf("%s of %s: %+v, %+v, %+v", of.Name, m.Label, of, of.Spread, of.Difference)
+			}
+		}
+		if of := m.Measures[2]; of.Spread != nil || !strings.Contains(of.Missing, "net_corrections.others: not measured") {
+			t.Errorf("%s: %+v", of.Name, of)
+		}
+	}
+	if len(c.notes()) != 2 {
+		t.Errorf("notes %q", c.notes())
+	}
+	if _, err := Runs(t.Context(), []string{sweep}, Options{Resamples: 10, Measures: []string{"correction.net"}}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `there is no measure "correction.net"`) {
+		t.Errorf("a measure that there is not: %v", err)
+	}
+}

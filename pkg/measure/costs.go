@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"context"
@@ -95,10 +95,10 @@ func recorded(ctx context.Context, r *rundir.Run, k int, tasks []finishedTask) (
 	return len(missing) == 0, err
 }
 
-// JudgedAfter are the seconds, by iteration from the first one, in which a task of training
+// scoredAfter are the seconds, by iteration from the first one, in which a task of training
 // worked until the last verdict on the iteration and on those before was there. A pause of
 // the run does not count, nor does waiting in a queue.
-func JudgedAfter(ctx context.Context, r *rundir.Run) ([]float64, error) {
+func scoredAfter(ctx context.Context, r *rundir.Run) ([]float64, error) {
 	judged := make([]time.Time, r.Recipe.Schedule.Iterations)
 	var spans []span
 	for k := range judged {

@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"cmp"
@@ -124,25 +124,4 @@ func (a *RewardAudit) warn() {
 			add("%s judges %d of %d responses otherwise", d.Verifier, d.Accepts+d.Refuses, d.Compared)
 		}
 	}
-}
-
-// auditRows are the audit's counts in a table of the page.
-func auditRows(a *RewardAudit) [][]string {
-	if a == nil {
-		return nil
-	}
-	var rows [][]string
-	for _, reason := range byCount(a.Reasons) {
-		rows = append(rows, []string{"verdict: " + reason, grouped(int64(a.Reasons[reason]))})
-	}
-	for _, f := range a.Forms {
-		rows = append(rows, []string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})
-	}
-	for _, d := range a.Disagreements {
-		compared := grouped(int64(d.Compared))
-		rows = append(rows,
-			[]string{"accepted by " + d.Verifier + " alone", grouped(int64(d.Accepts)) + " of " + compared},
-			[]string{"refused by " + d.Verifier + " alone", grouped(int64(d.Refuses)) + " of " + compared})
-	}
-	return rows
 }
