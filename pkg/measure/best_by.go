@@ -108,34 +108,37 @@ func bestByValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	return ranks.values("", "", "humanrank"), err
 }
 
-// firstValid is of the first valid submissions of held-out traces: how many win a medal, of
-// all traces in percent; their HumanRank in percent; the number of the program, from 1; and
-// the share of traces that have one.
+// firstValid is of the first valid submissions of held-out traces, over all sets and of
+// each: how many win a medal, of all traces in percent; their HumanRank in percent; the
+// number of the program, from 1; and the share of traces that have one.
 func firstValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	chains, err := r.heldOutChains(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	var medal, rank, number []float64
-	for _, c := range chains {
-		i := slices.IndexFunc(c.programs, func(p Program) bool { return p.Valid })
-		if i < 0 {
-			medal = append(medal, 0)
-			continue
-		}
-		medal = append(medal, 100*c.programs[i].medal())
-		rank, number = append(rank, 100*c.programs[i].value(partHumanRank)), append(number, float64(i+1))
-	}
 	var values []Value
-	for _, m := range []struct {
-		column string
-		values []float64
-	}{{"medal", medal}, {"humanrank", rank}, {"number", number}} {
-		if mean, known := meanOf(m.values); known {
-			values = append(values, Value{Column: m.column, Y: mean})
+	for _, set := range append([]string{AllSets}, r.Sets()...) {
+		var medal, rank, number, with []float64
+		for _, c := range chains {
+			if set != AllSets && c.set != set {
+				continue
+			}
+			i := slices.IndexFunc(c.programs, func(p Program) bool { return p.Valid })
+			with = append(with, 100*oneIf(i >= 0))
+			if i < 0 {
+				medal = append(medal, 0)
+				continue
+			}
+			medal = append(medal, 100*c.programs[i].medal())
+			rank, number = append(rank, 100*c.programs[i].value(partHumanRank)), append(number, float64(i+1))
+		}
+		for _, m := range []struct {
+			column string
+			values []float64
+		}{{"medal", medal}, {"humanrank", rank}, {"number", number}, {"with_valid", with}} {
+			if mean, known := meanOf(m.values); known {
+				values = append(values, Value{"set", set, m.column, nil, mean})
+			}
 		}
 	}
-	return append(values, Value{Column: "with_valid", Y: 100 * float64(len(rank)) / float64(len(chains))}), nil
+	return values, err
 }
 
 // memoryAndReset is the HumanRank of the best program so far of a held-out trace's attempts

@@ -80,7 +80,7 @@ var All = []Measure{
 		Name: "submissions", Unit: percentage, Source: "AceGRPO Tab. 1 and 2; MLE-RL Tab. 1 to 6", Reads: readsEvaluations,
 		SQL: true, GroupColumns: map[string]string{firstAttempt: "set", allAttempts: "set"}, heldOut: submissionsBySet,
 	},
-	{Name: "first_valid", Unit: percentage, Source: "AceGRPO Fig. 3", Reads: readsEvaluations, SQL: true, heldOut: firstValid},
+	{Name: "first_valid", Unit: percentage, Source: "AceGRPO Fig. 3", Reads: readsEvaluations, SQL: true, GroupColumns: bySetName, heldOut: firstValid},
 	{
 		Name: "best_by_attempt", Unit: percentage, Source: "AceGRPO Fig. 4; MLE-RL Fig. 4; ExIt Fig. 5, 9 and 10", Reads: readsEvaluations,
 		SQL: true, GroupColumns: ofBy, XColumn: "attempts", heldOut: bestByAttempt,

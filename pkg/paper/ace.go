@@ -1,6 +1,10 @@
 package paper
 
-import "context"
+import (
+	"context"
+
+	"github.com/lathe-rl/lathe/pkg/measure"
+)
 
 // acePaper is AceGRPO. Tables 3 to 5 are settings; Figures 1 and 2 are diagrams.
 var acePaper = paper{
@@ -21,7 +25,7 @@ var acePaper = paper{
 		{
 			name: "figure-3", title: "Figure 3",
 			caption: "First valid submissions of held-out traces: the share that wins a medal, of all traces; their mean HumanRank; the mean number of the program that is the first valid one, from 1; and the share of traces that have one.",
-			of: view{measure: "first_valid", labels: labels{
+			of: view{measure: "first_valid", by: "set", only: measure.AllSets, labels: labels{
 				"medal": "medal (%)", "humanrank": "HumanRank (%)", "number": "number of the program", "with_valid": "traces with one (%)",
 			}}.atMoments(beforeTraining),
 		},
