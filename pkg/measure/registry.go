@@ -85,7 +85,7 @@ var All = []Measure{
 		Name: "best_by_attempt", Unit: percentage, Source: "AceGRPO Fig. 4; MLE-RL Fig. 4; ExIt Fig. 5, 9 and 10", Reads: readsEvaluations,
 		SQL: true, GroupColumns: ofBy, XColumn: "attempts", heldOut: bestByAttempt,
 	},
-	{Name: "greedy_search", Unit: percentage, Source: "ExIt Fig. 5, 9 and 10", Reads: readsEvaluations, heldOut: greedySearch},
+	{Name: "best_by_step", Unit: percentage, Source: "ExIt Fig. 5, 9 and 10", Reads: readsEvaluations, heldOut: greedySearch},
 	{Name: "best_by_seconds", Unit: percentage, Source: "AceGRPO Fig. 4", Reads: readsEvaluations, SQL: true, XColumn: "seconds", heldOut: bestBySeconds},
 	{Name: "best_by_valid", Unit: percentage, Source: "MLE-RL Fig. 4", Reads: readsEvaluations, SQL: true, XColumn: "valid_submissions", heldOut: bestByValid},
 	{

@@ -57,7 +57,7 @@ var exitPaper = paper{
 		{
 			name: "figure-5-right", title: "Figure 5, right", axis: "greedy steps",
 			caption: "Best normalised score up to each step of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
-			view:    view{measure: "greedy_search", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
+			view:    view{measure: "best_by_step", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
 			name: "figure-6", title: "Figure 6", axis: "iteration",
@@ -87,12 +87,12 @@ var exitPaper = paper{
 		{
 			name: "figure-9", title: "Figure 9", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by set of tasks.",
-			view:    view{measure: "greedy_search", by: "set", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
+			view:    view{measure: "best_by_step", by: "set", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
 			name: "figure-10", title: "Figure 10", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by task.",
-			view:    view{measure: "greedy_search", by: "task", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
+			view:    view{measure: "best_by_step", by: "task", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 	},
 }
