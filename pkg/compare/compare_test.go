@@ -283,7 +283,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A run that takes the scores of another waits for no judge: its time is not that of
+// A run that takes the scores of another waits for no scoring: its time is not that of
 // its method, and the rest is.
 func TestTakenScoresHaveNoTime(t *testing.T) {
 	t.Parallel()
@@ -329,7 +329,7 @@ func TestIncomparable(t *testing.T) {
 		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
 		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},
 		{[]string{"seed=2", "data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are drawn from others: data.test.generate.levels is [1] and [2]"},
-		{[]string{"env.answer.extract=last"}, "answers are judged in another way: env.answer.extract is whole and last"},
+		{[]string{"env.answer.extract=last"}, "answers are scored in another way: env.answer.extract is whole and last"},
 		{nil, "are of one recipe and seed"},
 	} {
 		second := filepath.Join(t.TempDir(), "second")

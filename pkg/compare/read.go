@@ -87,7 +87,7 @@ type finished struct {
 	Run
 	tasks    string             // sha256 of the held-out tasks
 	drawn    map[string]string  // settings that say which these are, by their path
-	judged   map[string]string  // settings that say what an answer scores
+	scored   map[string]string  // settings that say what an answer scores
 	measured map[int]evaluation // by policy version, of the test split
 	costs    measure.Costs
 	joules   map[int]float64 // of the GPUs, by iteration; without those of which it is not known
@@ -186,7 +186,7 @@ func read(ctx context.Context, run Run, measures []string) (r finished, err erro
 	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
 		return r, err
 	}
-	if r.drawn, r.judged, err = measuredBy(run.method); err != nil {
+	if r.drawn, r.scored, err = measuredBy(run.method); err != nil {
 		return r, err
 	}
 	rows := measure.Of(run.Run)

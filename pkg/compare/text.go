@@ -271,10 +271,10 @@ func (c Comparison) notes() []string {
 	var notes []string
 	for _, m := range c.Methods {
 		if m.Label != c.Baseline && m.FirstAnswers == nil {
-			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: nothing is paired.", m.Label, c.Baseline))
+			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: no paired differences.", m.Label, c.Baseline))
 		}
 		if c.Steps > 0 && (m.Delta == nil || m.DeltaBefore == nil) {
-			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d, since no prompt of it left room in the policy's context: what comes after that step is not known.", m.Label, c.Steps))
+			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d (no prompt left room in the policy's context): later scores are not known.", m.Label, c.Steps))
 		}
 	}
 	for _, m := range c.Methods {
@@ -285,7 +285,7 @@ func (c Comparison) notes() []string {
 		}
 	}
 	for _, run := range c.Unfinished {
-		notes = append(notes, fmt.Sprintf("Left out, for it is not done: %s", run))
+		notes = append(notes, fmt.Sprintf("Left out, not done: %s", run))
 	}
 	return notes
 }

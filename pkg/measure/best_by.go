@@ -47,7 +47,7 @@ func guided(ctx context.Context, r *Rows, version int) error {
 		}
 	}
 	if err == ErrUngraded || err == nil && valid && !prints {
-		return Absent("no held-out answer says a validation score, by which a greedy search goes on; Figure 3 has the score of the last answer")
+		return Absent("no held-out answer prints a validation score, by which a greedy search continues; Figure 3 has the score of the last answer")
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func (f *findings) progress(ctx context.Context) error {
 	switch {
 	case state == status.StateDone:
 	case advance.HasSubmissions(f.Dir), state == status.StatePending && len(f.tasks) > 0:
-		state = status.StateUnknown // Slurm was not asked, nor whoever went on with it
+		state = status.StateUnknown // Slurm was not asked, nor whoever resumed it
 	}
 	f.State = string(state)
 	for version := 0; version <= f.Iterations; version++ {
@@ -244,7 +244,7 @@ func (f *findings) explain() {
 		if when == "" {
 			when = "_after"
 		}
-		samples := "no sampled response could be judged"
+		samples := "no sampled response could be scored"
 		switch {
 		case f.Samples == 0:
 			samples = "the recipe samples no responses (evaluation.samples is 0)"
@@ -262,7 +262,7 @@ func (f *findings) explain() {
 		}
 		because(v.delta == nil, "delta_k"+v.suffix, steps)
 		because(v.delta == nil, "corrections"+v.suffix, steps)
-		greedy := "no greedy response could be judged"
+		greedy := "no greedy response could be scored"
 		if !f.Recipe.Evaluation.Greedy {
 			greedy = "the recipe evaluates no greedy responses (evaluation.greedy is false)"
 		}
@@ -270,7 +270,7 @@ func (f *findings) explain() {
 	}
 }
 
-// account counts tokens, outcomes and fates.
+// account counts tokens, outcomes and dispositions.
 func (f *findings) account(ctx context.Context) error {
 	ledger, err := rundir.ReadLedger(ctx, f.Run)
 	if err != nil {
@@ -328,10 +328,10 @@ func (f *findings) account(ctx context.Context) error {
 		}
 	}
 	if f.Outcomes == nil {
-		f.missing("no responses have been judged yet", "outcomes")
+		f.missing("no responses have been scored yet", "outcomes")
 	}
 	if f.RewardAudit = audit(f.tasks); f.RewardAudit == nil {
-		f.missing("no responses have been judged yet, or by a version that kept no reasons", "reward_audit")
+		f.missing("no responses have been scored yet, or by a version that kept no reasons", "reward_audit")
 	}
 	return nil
 }

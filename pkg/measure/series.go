@@ -148,7 +148,7 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 	return joined
 }
 
-// decided takes the fates of the iteration's responses and how its shards
+// decided takes the dispositions of the iteration's responses and how its shards
 // were closed.
 func (it *Iteration) decided(ctx context.Context, g graph.Graph) error {
 	rows, _, err := shard.Read[shard.LedgerRow](ctx, g.Dir.Ledger(it.Iteration), g.Reading(0))

@@ -18,12 +18,12 @@ var exitPaper = paper{
 		},
 		{
 			name: "table-2", title: "Table 2",
-			caption: "Mean distance of pairs of distinct prompts that go on from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
-			view:    view{measure: "distances", by: "prompts", only: "revisions", labels: distances, none: "it never goes on from two different responses"},
+			caption: "Mean distance of pairs of distinct prompts that start from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
+			view:    view{measure: "distances", by: "prompts", only: "revisions", labels: distances, none: "it never starts from two different responses"},
 		},
 		{
 			name: "table-7", title: "Table 7",
-			caption: "Mean distance of pairs of distinct prompts of training, as in Table 2, of those that go on from a response and of those that do not.",
+			caption: "Mean distance of pairs of distinct prompts of training, as in Table 2, of those that start from a response and of those that do not.",
 			view:    view{measure: "distances", by: "prompts", only: "all", labels: distances, none: "it has one prompt alone"},
 		},
 		{
@@ -48,10 +48,10 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-5-left", title: "Figure 5, left", axis: "iteration",
-			caption: "Means over the sampled instances that go on from an earlier response: recency, the iterations since that was sampled, and starting depth, the self-iterations that led to it.",
+			caption: "Means over the sampled instances that start from an earlier response: recency, the iterations since that was sampled, and starting depth, the self-iterations that led to it.",
 			view: view{
 				measure: "sampled_instances", labels: labels{"recency": "recency (iterations)", "starting_depth": "starting depth"},
-				none: "no instance goes on from an earlier response",
+				none: "no instance starts from an earlier response",
 			},
 		},
 		{

@@ -1,9 +1,9 @@
-// Package paper makes the tables and figures of the five papers whose methods Lathe
-// has, with the numbers that they have there, from the sealed rows of runs.
+// Package paper makes the tables and figures of the five papers whose methods Lathe has
+// from the sealed rows of runs, under the numbers that they have in the papers.
 //
-// A number is first taken of each run by itself; the runs of one recipe are then a
-// method, and what is shown is the mean over its seeds. What runs do not hold is
-// named with the reason, and never a zero.
+// Each measure is computed per run, then averaged over a recipe's seeds. What runs do not
+// hold is named with the reason, and never shown as zero. The numbers are those of package
+// measure.
 package paper
 
 import (

@@ -213,7 +213,7 @@ func stageTable(s Summary) *webpage.Table {
 func ledgerRows(s Summary) [][]string {
 	rows := [][]string{
 		{"responses planned", grouped(int64(s.Ledger.Planned))},
-		{"segments with a fate", grouped(int64(s.Ledger.Segments))},
+		{"segments with a disposition", grouped(int64(s.Ledger.Segments))},
 		{"trained on", grouped(int64(s.Ledger.Trained))},
 	}
 	for _, reason := range byCount(s.Ledger.Dropped) {
@@ -344,7 +344,7 @@ func auditRows(a *RewardAudit) [][]string {
 	}
 	var rows [][]string
 	for _, reason := range byCount(a.Reasons) {
-		rows = append(rows, []string{"verdict: " + reason, grouped(int64(a.Reasons[reason]))})
+		rows = append(rows, []string{"score: " + reason, grouped(int64(a.Reasons[reason]))})
 	}
 	for _, f := range a.Forms {
 		rows = append(rows, []string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})

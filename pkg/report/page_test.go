@@ -119,7 +119,7 @@ func TestWriteUnderWay(t *testing.T) {
 func TestPageOfALiveRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "schedule.iterations=12", "evaluation.every=2")
-	const first, others = "The policy that the run starts from.", "The evaluation of policies that are not made yet: "
+	const first, others = "The policy that the run starts from.", "The evaluation of policies that do not exist yet: "
 	for _, step := range []struct {
 		make     func()
 		has, not []string

@@ -40,7 +40,7 @@ func errorOf(v Version) *float64    { return v.StandardError }
 func greedyOf(v Version) *float64   { return v.GreedyAccuracy }
 func deltaOf(v Version) *float64    { return v.DeltaK }
 
-// toDo says in words what of a run is still to be made.
+// toDo lists in words what remains to be done of a run.
 func toDo(s Summary) []string {
 	if s.State == string(status.StateDone) {
 		return nil
@@ -72,7 +72,7 @@ func toDo(s Summary) []string {
 		later = append(later[:most-1], "…", later[n-1])
 	}
 	if len(later) > 0 {
-		words = append(words, fmt.Sprintf("The evaluation of policies that are not made yet: %s.", strings.Join(later, ", ")))
+		words = append(words, fmt.Sprintf("The evaluation of policies that do not exist yet: %s.", strings.Join(later, ", ")))
 	}
 	return words
 }

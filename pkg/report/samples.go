@@ -40,7 +40,7 @@ type answers struct {
 type answer struct {
 	Step      int
 	Text      string
-	Extracted string // the answer that was judged, when it is not the whole text
+	Extracted string // the answer that was scored, when it is not the whole text
 	Outcome   string
 	Right     bool
 }

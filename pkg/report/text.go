@@ -188,7 +188,7 @@ func (t *textReport) accounts() {
 		rows = append(rows, [2]string{"outcomes", words})
 	}
 	if a := s.RewardAudit; a != nil {
-		rows = append(rows, [2]string{"verdicts", counts(a.Reasons)})
+		rows = append(rows, [2]string{"scores", counts(a.Reasons)})
 		for _, warning := range a.Warnings {
 			rows = append(rows, [2]string{"warning", warning})
 		}

@@ -63,7 +63,7 @@ type Run struct {
 	PolicySHA256  *string `json:"policy_sha256"`  // of the weights of its last version; null before it is done
 	WallSeconds   float64 `json:"wall_seconds"`
 	// Timeouts counts responses whose last program ran out of time. A faster machine may
-	// let it end, and a run learns from other verdicts then.
+	// let it end, and a run learns from other scores then.
 	Timeouts int `json:"timeouts"`
 
 	// Measures are what the claims and checks of the plan look at, by name. Those in Never
