@@ -17,12 +17,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Collect sums up a run from its sealed files. A damaged file is an error; a
-// missing one leaves what depends on it null.
-func Collect(ctx context.Context, r *rundir.Run) (Summary, error) {
-	return Of(r).Summary(ctx)
-}
-
 // findings is a summary while it is made.
 type findings struct {
 	Summary
@@ -31,7 +25,8 @@ type findings struct {
 	iterations map[int][]finishedTask // without evaluations
 }
 
-// Summary sums up the run; see [Collect].
+// Summary sums up the run from its sealed files. A damaged file is an error; a missing one
+// leaves what depends on it null.
 func (r *Rows) Summary(ctx context.Context) (Summary, error) {
 	if r.summary == nil {
 		f := &findings{Rows: r, iterations: map[int][]finishedTask{}}

@@ -3,7 +3,7 @@
 //
 // [Rows] is what measures read. [All] lists them: each has the name of the file of
 // analysis/ that asks the same in SQL, where there is one, and a test holds the two to
-// each other. [Collect] sums up a run as summary.json has it, and [Rows.Number] is one
+// each other. [Rows.Summary] sums up a run as summary.json has it, and [Rows.Number] is one
 // number by its path, such as delta_k, corrections.net or transitions.f2s. Packages
 // report, compare, paper, reproduce and efficiency select numbers, average them over
 // seeds, set them side by side and draw them; none computes one.

@@ -269,7 +269,7 @@ func finished(t *testing.T, settings ...string) *fixture {
 
 func (f *fixture) collect() Summary {
 	f.t.Helper()
-	s, err := measure.Collect(context.Background(), f.run)
+	s, err := measure.Of(f.run).Summary(context.Background())
 	if err != nil {
 		f.t.Fatal(err)
 	}
