@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -75,7 +76,7 @@ type evaluated struct {
 	GreedyByStep   []*float64          `json:"greedy_accuracy_by_step,omitempty"`
 	AccuracyByKind map[string]float64  `json:"accuracy_by_kind"` // first answers
 	Outcomes       map[string]int      `json:"outcomes"`
-	Submissions    *report.Submissions `json:"submissions,omitempty"` // of tasks with leaderboards
+	Submissions    *measure.Submissions `json:"submissions,omitempty"` // of tasks with leaderboards
 	Seconds        float64             `json:"seconds"`
 }
 
@@ -115,7 +116,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	}
 	result := summarize(rows, spec.Steps)
 	result.Policy, result.Problems, result.Samples, result.Seconds = o.Policy, spec.Problems, spec.Samples, time.Since(started).Seconds()
-	result.Submissions = report.SubmissionsOf(rows, spec.Seconds)
+	result.Submissions = measure.SubmissionsOf(rows, spec.Seconds)
 	// The result was costly and is printed first: what --out names may turn out
 	// to have other contents.
 	if err := o.print(out, result, spec.Temperature); err != nil || o.Out == "" {
@@ -175,7 +176,7 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 		fmt.Fprintf(out, "%d of %d responses had no room because their prompts fill the policy's context; the numbers exclude them\n", n, result.responses())
 	}
 	if result.Submissions != nil {
-		return result.Submissions.Print(out)
+		return report.PrintSubmissions(out, *result.Submissions)
 	}
 	return nil
 }

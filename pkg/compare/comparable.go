@@ -21,30 +21,30 @@ var (
 		"data.train", "data.offline", "data.demonstrations", "data.validation", "data.held_out", "data.test.response",
 		"env.answer.worked", "env.answer.format_reward",
 	}
-	judging = []string{
+	scoring = []string{
 		"env.answer", "env.quality", "env.boards", "env.limits", "env.max_turns", "env.program.max_turns",
 		"env.tooluse.test", "env.tooluse.max_calls",
 	}
 )
 
 // measuredBy are the settings of a recipe's text that draw held-out problems and those
-// that judge answers, by their path. A file is the same wherever it lies.
-func measuredBy(text string) (drawn, judged map[string]string, err error) {
+// that score answers, by their path. A file is the same wherever it lies.
+func measuredBy(text string) (drawn, scored map[string]string, err error) {
 	all, err := config.Changes(nil, []byte(text))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a recipe: %w", err)
 	}
-	drawn, judged = map[string]string{}, map[string]string{}
+	drawn, scored = map[string]string{}, map[string]string{}
 	for _, c := range all {
 		switch value := inFolders.ReplaceAllString(*c.Now, ""); {
 		case below(c.Path, training):
 		case below(c.Path, drawing):
 			drawn[c.Path] = value
-		case below(c.Path, judging):
-			judged[c.Path] = value
+		case below(c.Path, scoring):
+			scored[c.Path] = value
 		}
 	}
-	return drawn, judged, nil
+	return drawn, scored, nil
 }
 
 // inFolders are the folders of paths, in a list too, and the quotes that some need.
@@ -90,8 +90,8 @@ func incomparable(a, b finished) string {
 			return fmt.Sprintf("%s is %v and %v", c.what, c.a, c.b)
 		}
 	}
-	if why := differing(a.judged, b.judged); why != "" {
-		return "answers are judged in another way: " + why
+	if why := differing(a.scored, b.scored); why != "" {
+		return "answers are scored in another way: " + why
 	}
 	if a.tasks == b.tasks {
 		return ""

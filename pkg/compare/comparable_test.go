@@ -19,12 +19,12 @@ func TestIncomparableSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := finished{Run: Run{Run: &rundir.Run{Recipe: resolved.Recipe}, method: string(resolved.YAML)}, tasks: tasks}
-		if r.drawn, r.judged, err = measuredBy(r.method); err != nil {
+		if r.drawn, r.scored, err = measuredBy(r.method); err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	const drawn, judged = "the held-out problems are drawn from others: ", "answers are judged in another way: "
+	const drawn, scored = "the held-out problems are drawn from others: ", "answers are scored in another way: "
 	for _, c := range []struct {
 		recipe   string
 		settings []string
@@ -33,13 +33,13 @@ func TestIncomparableSettings(t *testing.T) {
 		{"quickstart.yaml", []string{"data.size=9"}, drawn + "data.size is 10 and 9"},
 		{"quickstart.yaml", []string{"data.kinds=[tour]"}, drawn + "data.kinds is [sort] and [tour]"},
 		{"quickstart.yaml", []string{"data.train=100", "curriculum.name=uniform"}, ""},
-		{"mle-mini.yaml", []string{"env.quality=humanrank"}, judged + "env.quality is range and humanrank"},
-		{"mle-mini.yaml", []string{"env.max_turns=3"}, judged + "env.max_turns is 1 and 3"},
+		{"mle-mini.yaml", []string{"env.quality=humanrank"}, scored + "env.quality is range and humanrank"},
+		{"mle-mini.yaml", []string{"env.max_turns=3"}, scored + "env.max_turns is 1 and 3"},
 		{"mle-mini.yaml", []string{"data.test=[wine-cultivars]"}, drawn + "data.test is [party-identification] and [wine-cultivars]"},
 		{"mle-mini.yaml", []string{"data.train=[wine-cultivars]", "data.tasks=[elsewhere/mle]", "env.reward=partial_credit", "env.milestones=terminal", "env.instrument=rules"}, ""},
-		{"tooluse-smoke.yaml", []string{"env.tooluse.test.steps=9"}, judged + "env.tooluse.test.steps is 12 and 9"},
+		{"tooluse-smoke.yaml", []string{"env.tooluse.test.steps=9"}, scored + "env.tooluse.test.steps is 12 and 9"},
 		{"tooluse-smoke.yaml", []string{"env.tooluse.train.steps=9"}, ""},
-		{"smoke.yaml", []string{"env.answer.extract=last"}, judged + "env.answer.extract is whole and last"},
+		{"smoke.yaml", []string{"env.answer.extract=last"}, scored + "env.answer.extract is whole and last"},
 		{"smoke.yaml", []string{"env.answer.format_reward=0.1", "env.prompts.improve={question} {previous_response}"}, ""},
 		{"smoke.yaml", []string{"data.test.generate.kinds=[sub]"}, drawn + "data.test.generate.kinds is [add] and [sub]"},
 		{"smoke.yaml", []string{"data.train.generate.kinds=[sub]", "optimizer.learning_rate=1"}, ""},

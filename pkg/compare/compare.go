@@ -20,6 +20,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -29,9 +30,10 @@ const Format = "lathe-compare/1.0"
 
 // Options are those of a comparison.
 type Options struct {
-	Baseline  string // label of the method that others are compared with; empty for the first
-	Resamples int    // of the bootstrap
-	Seed      uint64 // of the bootstrap
+	Baseline  string   // label of the method that others are compared with; empty for the first
+	Resamples int      // of the bootstrap
+	Seed      uint64   // of the bootstrap
+	Measures  []string // names of package measure, such as corrections.net: taken of each run too
 }
 
 // Comparison is what was found. Scores are means in [0, 1].
@@ -84,6 +86,19 @@ type Method struct {
 	FirstAnswers *Difference `json:"first_answers_difference"`
 	LastAnswers  *Difference `json:"last_answers_difference"` // after step K
 	DeltaK       *Difference `json:"delta_k_difference"`
+
+	Measures []Measured `json:"measures,omitempty"` // those that were asked for
+}
+
+// Measured is a measure of a method over its seeds.
+type Measured struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Spread *Spread `json:"spread"` // null where a run does not have it
+	// Difference is over the seeds that both have: method - baseline. It is null for the
+	// baseline, and where either lacks the measure.
+	Difference *Spread `json:"difference"`
+	Missing    string  `json:"missing,omitempty"` // why a run does not have it
 }
 
 // SeedScores are the mean scores of one run, by self-improvement step from 0.
@@ -113,6 +128,11 @@ type Point struct {
 // Runs compares the runs that folders are or hold.
 func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) {
 	c := Comparison{Format: Format, Resamples: o.Resamples, Seed: o.Seed}
+	for _, name := range o.Measures {
+		if err := measure.CheckPath(name); err != nil {
+			return c, err
+		}
+	}
 	opened, unfinished, err := Open(ctx, folders)
 	if err != nil {
 		return c, err
@@ -123,7 +143,7 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 	group.SetLimit(runtime.GOMAXPROCS(0)) // of a long run there are thousands of manifests to read
 	for i, run := range opened {
 		group.Go(func() (err error) {
-			if runs[i], err = measure(reading, run); err != nil {
+			if runs[i], err = read(reading, run, o.Measures); err != nil {
 				err = fmt.Errorf("reading run %q: %w", run.Folder, err)
 			}
 			return err
@@ -172,6 +192,9 @@ func (c *Comparison) fill(runs []finished, o Options) error {
 				return rng.New(o.Seed, rng.PurposeBootstrap, number, labels[i], 0)
 			}
 			m.against(group, groups[base], c.Steps, o.Resamples, stream)
+		}
+		for at, name := range o.Measures {
+			m.Measures = append(m.Measures, measuredOver(name, at, group, groups[base], i == base))
 		}
 		c.Methods = append(c.Methods, m)
 	}
@@ -276,17 +299,17 @@ func summarize(label string, group []finished) Method {
 	var before, after [][]float64
 	var gain, delta, deltaBefore, seconds []float64
 	for _, r := range group {
-		first, last, k := r.first().mean, r.last().mean, r.Recipe.Evaluation.Steps
+		first, last := r.first().AccuracyByStep, r.last().AccuracyByStep
 		m.Seeds, m.Runs = append(m.Seeds, r.Recipe.Seed), append(m.Runs, r.Folder)
 		before, after = append(before, first), append(after, last)
 		gain = append(gain, last[0]-first[0])
 		own := SeedScores{Seed: r.Recipe.Seed, Before: first, After: last}
-		if d := r.first().delta; d != nil {
+		if d := r.first().Version.DeltaK; d != nil {
 			deltaBefore = append(deltaBefore, *d)
 		}
-		if d := r.last().delta; d != nil {
+		if d := r.last().Version.DeltaK; d != nil {
 			delta = append(delta, *d)
-			own.DeltaK, own.DeltaKStandardError = d, errorOfDelta(r.last().problems, k)
+			own.DeltaK, own.DeltaKStandardError = d, r.last().DeltaKStandardError
 		}
 		m.BySeed = append(m.BySeed, own)
 		if s := r.costs.Seconds; s != nil {
@@ -299,18 +322,31 @@ func summarize(label string, group []finished) Method {
 	return m
 }
 
-// errorOfDelta is the standard error over problems of the score at step k less that at
-// step 0; nil with fewer than two problems, or where they do not differ.
-func errorOfDelta(problems map[string][]float64, k int) *float64 {
-	var differences []float64
-	for _, task := range slices.Sorted(maps.Keys(problems)) {
-		differences = append(differences, problems[task][k]-problems[task][0])
+// measuredOver is a measure of the runs of a method, the at-th that was asked for.
+func measuredOver(name string, at int, group, baseline []finished, isBaseline bool) Measured {
+	m := Measured{Name: name}
+	if of, known := measure.Named(name); known {
+		m.Unit = of.Unit
 	}
-	if len(differences) < 2 || slices.Min(differences) == slices.Max(differences) {
-		return nil
+	var values, differences []float64
+	for _, r := range group {
+		if why := r.numbers[at].why; why != "" {
+			m.Missing = fmt.Sprintf("seed %d: %s", r.Recipe.Seed, why)
+			continue
+		}
+		values = append(values, r.numbers[at].value)
+		for _, other := range baseline {
+			if other.Recipe.Seed == r.Recipe.Seed && other.numbers[at].why == "" && !isBaseline {
+				differences = append(differences, r.numbers[at].value-other.numbers[at].value)
+			}
+		}
 	}
-	e := stat.StdErr(stat.StdDev(differences, nil), float64(len(differences)))
-	return &e
+	m.Spread = ofAll(group, values)
+	if m.Spread != nil && len(differences) > 0 {
+		d := SpreadOf(differences)
+		m.Difference = &d
+	}
+	return m
 }
 
 // ofAll is null where a run of the group has no value.
@@ -342,7 +378,7 @@ func curveOf(group []finished) []Point {
 	for _, version := range slices.Sorted(maps.Keys(group[0].measured)) {
 		var scores, tokens, seconds, joules []float64
 		for _, r := range group {
-			scores = append(scores, r.measured[version].mean[0])
+			scores = append(scores, r.measured[version].AccuracyByStep[0])
 			if c, known := r.costs.Versions[version]; known {
 				tokens = append(tokens, float64(c.Tokens))
 				if c.Seconds != nil {
@@ -362,7 +398,7 @@ func curveOf(group []finished) []Point {
 
 // against compares a method with the baseline, seed by seed and problem by problem.
 func (m *Method) against(group, baseline []finished, steps, resamples int, stream func(int) rng.Stream) {
-	lacks := func(r finished) bool { return len(r.last().mean) <= steps }
+	lacks := func(r finished) bool { return len(r.last().AccuracyByStep) <= steps }
 	for number, metric := range []struct {
 		of   func(byStep []float64) float64
 		into **Difference
@@ -435,9 +471,12 @@ func pairs(a, b map[string][]float64, of func([]float64) float64) map[string]flo
 }
 
 func meanOf(scores map[string][]float64, of func([]float64) float64) float64 {
-	sum := 0.0
+	var values []float64
 	for _, task := range slices.Sorted(maps.Keys(scores)) {
-		sum += of(scores[task])
+		values = append(values, of(scores[task]))
 	}
-	return sum / float64(max(1, len(scores)))
+	if len(values) == 0 {
+		return 0
+	}
+	return stat.Mean(values, nil)
 }

@@ -283,7 +283,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A run that takes the scores of another waits for no judge: its time is not that of
+// A run that takes the scores of another waits for no scoring: its time is not that of
 // its method, and the rest is.
 func TestTakenScoresHaveNoTime(t *testing.T) {
 	t.Parallel()
@@ -329,7 +329,7 @@ func TestIncomparable(t *testing.T) {
 		{[]string{"evaluation.problems=8"}, "number of held-out problems is 16 and 8"},
 		{[]string{"data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are others"},
 		{[]string{"seed=2", "data.test.generate.levels=[2]", "data.train.generate.levels=[2]"}, "the held-out problems are drawn from others: data.test.generate.levels is [1] and [2]"},
-		{[]string{"env.answer.extract=last"}, "answers are judged in another way: env.answer.extract is whole and last"},
+		{[]string{"env.answer.extract=last"}, "answers are scored in another way: env.answer.extract is whole and last"},
 		{nil, "are of one recipe and seed"},
 	} {
 		second := filepath.Join(t.TempDir(), "second")
@@ -413,5 +413,38 @@ func TestPaired(t *testing.T) {
 		if got, shared := paired(method, baseline, first); !cmp.Equal(got, c.want) || shared != c.shared {
 			t.Errorf("tasks %q: %v, shared %v; want %v, %v", c.tasks, got, shared, c.want, c.shared)
 		}
+	}
+}
+
+// Measures that are asked for are taken of each run, and set against the baseline seed by
+// seed: in 16 problems of two samples, eight chains end with a better score by
+// halves and none by quarters, with each of two seeds.
+func TestMeasures(t *testing.T) {
+	t.Parallel()
+	sweep := t.TempDir()
+	for _, seed := range []string{"1", "2"} {
+		made(t, filepath.Join(sweep, "a", seed), halves, "seed="+seed)
+		made(t, filepath.Join(sweep, "b", seed), quarters, "seed="+seed, "name=other")
+	}
+	c := compared(t, Options{Resamples: 10, Baseline: "other", Measures: []string{"net_corrections.net_improvements", "net_corrections.net_improvements.test", "net_corrections.others"}}, sweep)
+	for _, m := range c.Methods {
+		want := 8.
+		if m.Label == "other" {
+			want = 0
+		}
+		for _, of := range m.Measures[:2] {
+			if of.Spread == nil || of.Spread.Mean != want || of.Unit != "count" || (of.Difference == nil) != (m.Label == "other") || of.Difference != nil && of.Difference.Mean != 8 {
+				t.Errorf("%s of %s: %+v, %+v, %+v", of.Name, m.Label, of, of.Spread, of.Difference)
+			}
+		}
+		if of := m.Measures[2]; of.Spread != nil || !strings.Contains(of.Missing, "net_corrections.others: not measured") {
+			t.Errorf("%s: %+v", of.Name, of)
+		}
+	}
+	if len(c.notes()) != 2 {
+		t.Errorf("notes %q", c.notes())
+	}
+	if _, err := Runs(t.Context(), []string{sweep}, Options{Resamples: 10, Measures: []string{"correction.net"}}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `there is no measure "correction.net"`) {
+		t.Errorf("a measure that there is not: %v", err)
 	}
 }

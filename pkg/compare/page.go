@@ -132,6 +132,7 @@ type page struct {
 	Differences    *webpage.Table
 	Seeds          *webpage.Table
 	Costs          *webpage.Table
+	Measured       *webpage.Table // nil without
 	Composition    *webpage.Table
 	Differing      *webpage.Table
 	RunsOf         [][2]string // method and folder
@@ -150,6 +151,9 @@ func Write(folder string, c Comparison) error {
 		Comparison: c, Head: c.head(), DifferenceHead: c.differenceHead(), Notes: c.notes(),
 		Rows: webpage.NewTable(c.methodRows()), Differences: webpage.NewTable(c.differenceRows()), Seeds: webpage.NewTable(c.seedRows()), Costs: webpage.NewTable(c.costRows()),
 		Composition: webpage.NewTable(c.compositionRows()), Differing: webpage.NewTable(c.settingRows(config.Shorten)),
+	}
+	if rows := c.measureRows(); len(rows) > 1 {
+		p.Measured = webpage.NewTable(rows)
 	}
 	for _, m := range c.Methods {
 		for _, run := range m.Runs {

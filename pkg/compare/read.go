@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,12 +17,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/efficiency"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
-	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -89,18 +87,24 @@ type finished struct {
 	Run
 	tasks    string             // sha256 of the held-out tasks
 	drawn    map[string]string  // settings that say which these are, by their path
-	judged   map[string]string  // settings that say what an answer scores
-	measured map[int]evaluation // by policy version
-	costs    report.Costs
+	scored   map[string]string  // settings that say what an answer scores
+	measured map[int]evaluation // by policy version, of the test split
+	costs    measure.Costs
 	joules   map[int]float64 // of the GPUs, by iteration; without those of which it is not known
+	numbers  []number        // of the measures that were asked for
 }
 
 // evaluation is the scores of a policy version, by self-improvement step: those before
 // the first step at which no prompt left room for an answer.
 type evaluation struct {
-	mean     []float64            // of all answers
-	delta    *float64             // after step K less at step 0, of the chains that have both; nil for none
+	measure.Version
 	problems map[string][]float64 // of each held-out problem, of its chains that have all of these steps
+}
+
+// number is a measure of a run.
+type number struct {
+	value float64
+	why   string // the run does not have it; empty where it does
 }
 
 // joulesUntil is what the GPUs took until a policy version, if that is known of every
@@ -176,22 +180,41 @@ func seedless(text string, seed uint64) string {
 	return regexp.MustCompile(fmt.Sprintf(`-s%d(["/\s]|$)`, seed)).ReplaceAllString(text, "-s$1")
 }
 
-// measure reads the evaluations of a run, and what it took.
-func measure(ctx context.Context, run Run) (r finished, err error) {
+// read reads the evaluations of a run, what it took, and the measures asked for.
+func read(ctx context.Context, run Run, measures []string) (r finished, err error) {
 	r.Run = run
 	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
 		return r, err
 	}
-	if r.drawn, r.judged, err = measuredBy(run.method); err != nil {
+	if r.drawn, r.scored, err = measuredBy(run.method); err != nil {
 		return r, err
 	}
+	rows := measure.Of(run.Run)
 	r.measured = map[int]evaluation{}
 	for _, version := range run.Graph.EvaluatedVersions() {
-		if r.measured[version], err = evaluationOf(ctx, run.Run, version); err != nil {
+		answers, err := rows.Answers(ctx, version)
+		if err != nil {
 			return r, err
 		}
+		answers = slices.DeleteFunc(answers, func(a measure.Answer) bool { return a.Set != string(env.Test) })
+		e := evaluation{Version: measure.VersionOf(version, answers, r.Recipe.Evaluation.Steps)}
+		if len(e.AccuracyByStep) == 0 {
+			return r, exitcode.Dataf("the evaluation of policy v%06d in %q has no first answer that counts", version, r.Dir)
+		}
+		e.problems = measure.ByProblem(answers, len(e.AccuracyByStep)-1)
+		r.measured[version] = e
 	}
-	if r.costs, err = report.ReadCosts(ctx, run.Run); err != nil {
+	for _, name := range measures {
+		value, _, err := rows.Number(ctx, name, measure.Span{First: 1})
+		n := number{value: value}
+		if errors.Is(err, measure.ErrUnmeasured) {
+			n.why = err.Error()
+		} else if err != nil {
+			return r, err
+		}
+		r.numbers = append(r.numbers, n)
+	}
+	if r.costs, err = measure.ReadCosts(ctx, run.Run); err != nil {
 		return r, err
 	}
 	r.joules, err = efficiency.JoulesByIteration(ctx, run.Run)
@@ -213,91 +236,4 @@ func heldOut(ctx context.Context, r *rundir.Run) (string, error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// evaluated is what is read of a row of an evaluation.
-type evaluated struct {
-	TaskID  string  `parquet:"task_id"`
-	Set     string  `parquet:"set,dict"`
-	Sample  int32   `parquet:"sample"`
-	Step    int32   `parquet:"step"`
-	Score   float64 `parquet:"score"`
-	Outcome string  `parquet:"outcome,dict"`
-}
-
-// Schema is that of the whole row.
-func (evaluated) Schema() seal.Schema { return shard.EvaluationRow{}.Schema() }
-
-// evaluationOf reads the evaluation of a policy version, of the test split.
-func evaluationOf(ctx context.Context, r *rundir.Run, version int) (evaluation, error) {
-	type chain struct {
-		task   string
-		sample int32
-	}
-	steps := r.Recipe.Evaluation.Steps + 1
-	scores, order := map[chain][]*float64{}, []chain{}
-	for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version}) {
-		for row, err := range shard.Rows[evaluated](ctx, r.Dir.Evaluation(version, n), r.Graph.Reading(0)) {
-			if err != nil {
-				return evaluation{}, err
-			}
-			if row.Sample < 0 || cmp.Or(row.Set, string(env.Test)) != string(env.Test) || int(row.Step) >= steps || !shard.Outcome(row.Outcome).Policys() {
-				continue
-			}
-			of := chain{row.TaskID, row.Sample}
-			if scores[of] == nil {
-				scores[of], order = make([]*float64, steps), append(order, of)
-			}
-			scores[of][row.Step] = &row.Score
-		}
-	}
-	// mean is that of a step over the chains that have all of some steps; none is not known.
-	mean := func(step int, having ...int) (m float64, known bool) {
-		n := 0.0
-		for _, of := range order {
-			if !slices.ContainsFunc(having, func(step int) bool { return scores[of][step] == nil }) {
-				m += *scores[of][step]
-				n++
-			}
-		}
-		return m / n, n > 0
-	}
-	e := evaluation{problems: map[string][]float64{}}
-	for step := range steps {
-		m, known := mean(step, step)
-		if !known {
-			break
-		}
-		e.mean = append(e.mean, m)
-	}
-	if len(e.mean) == 0 {
-		return e, exitcode.Dataf("the evaluation of policy v%06d in %q has no first answer that counts", version, r.Dir)
-	}
-	if last := steps - 1; last > 0 {
-		if after, known := mean(last, 0, last); known {
-			before, _ := mean(0, 0, last)
-			delta := after - before
-			e.delta = &delta
-		}
-	}
-	counts := map[string]float64{}
-	for _, of := range order {
-		whole := scores[of][:len(e.mean)]
-		if slices.Contains(whole, nil) {
-			continue
-		}
-		if e.problems[of.task] == nil {
-			e.problems[of.task] = make([]float64, len(e.mean))
-		}
-		for step, score := range whole {
-			e.problems[of.task][step] += *score
-		}
-		counts[of.task]++
-	}
-	for task, means := range e.problems {
-		for step := range means {
-			means[step] /= counts[task]
-		}
-	}
-	return e, nil
 }

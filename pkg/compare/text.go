@@ -26,6 +26,10 @@ func Text(w io.Writer, c Comparison) error {
 		fmt.Fprintf(&b, "\nSettings in which the recipes differ\n\n")
 		table(&b, rows)
 	}
+	if rows := c.measureRows(); len(rows) > 1 {
+		fmt.Fprintf(&b, "\nMeasures: mean over seeds ± sample standard deviation [95 %% interval], and their difference to %s on the same seeds\n\n", c.Baseline)
+		table(&b, rows)
+	}
 	fmt.Fprintln(&b)
 	table(&b, c.costRows())
 	for _, note := range c.notes() {
@@ -78,6 +82,31 @@ func (c Comparison) compositionRows() [][]string {
 			row = append(row, m.Composition[i].Text)
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// measureRows is the table of the measures that were asked for, with its head.
+func (c Comparison) measureRows() [][]string {
+	rows := [][]string{{"method", "measure", "value", "difference"}}
+	number := func(s *Spread, sign string) string {
+		if s == nil {
+			return unknown
+		}
+		text := fmt.Sprintf("%"+sign+".4g", s.Mean)
+		if s.Std != nil {
+			text += fmt.Sprintf(" ± %.3g [%.4g, %.4g]", *s.Std, *s.Low, *s.High)
+		}
+		return text
+	}
+	for _, m := range c.Methods {
+		for _, of := range m.Measures {
+			difference := "–"
+			if of.Difference != nil {
+				difference = number(of.Difference, "+")
+			}
+			rows = append(rows, []string{m.Label, of.Name, number(of.Spread, ""), difference})
+		}
 	}
 	return rows
 }
@@ -242,14 +271,21 @@ func (c Comparison) notes() []string {
 	var notes []string
 	for _, m := range c.Methods {
 		if m.Label != c.Baseline && m.FirstAnswers == nil {
-			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: nothing is paired.", m.Label, c.Baseline))
+			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: no paired differences.", m.Label, c.Baseline))
 		}
 		if c.Steps > 0 && (m.Delta == nil || m.DeltaBefore == nil) {
-			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d, since no prompt of it left room in the policy's context: what comes after that step is not known.", m.Label, c.Steps))
+			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d (no prompt left room in the policy's context): later scores are not known.", m.Label, c.Steps))
+		}
+	}
+	for _, m := range c.Methods {
+		for _, of := range m.Measures {
+			if of.Missing != "" {
+				notes = append(notes, fmt.Sprintf("%s has a run without %s: %s.", m.Label, of.Name, of.Missing))
+			}
 		}
 	}
 	for _, run := range c.Unfinished {
-		notes = append(notes, fmt.Sprintf("Left out, for it is not done: %s", run))
+		notes = append(notes, fmt.Sprintf("Left out, not done: %s", run))
 	}
 	return notes
 }
@@ -295,6 +331,9 @@ func CSV(w io.Writer, c Comparison) error {
 		write(m, "delta_k_before", "", m.DeltaBefore, nil)
 		write(m, "delta_k", "", m.Delta, m.DeltaK)
 		write(m, "wall_seconds", "", m.Seconds, nil)
+		for _, of := range m.Measures {
+			write(m, of.Name, "", of.Spread, nil)
+		}
 	}
 	table.Flush()
 	return table.Error()

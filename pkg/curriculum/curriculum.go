@@ -20,7 +20,7 @@
 //   - OriginBase or OriginBuffer. OriginBuffer is a selection of an entry, and has a
 //     ParentID. A selection of a training task is OriginBase, however it was chosen.
 //   - Reward, Score.Reward or Quality. [Response.Reward] is what the policy is
-//     trained on, after recipe key credit.reward: use it to measure what can be
+//     trained on, after recipe key reward: use it to measure what can be
 //     learned. [Response.Quality] is the normalized score in [0, 1], comparable
 //     between tasks and iterations: use it to measure how good a response is.
 //     Score.Reward is the environment's, before the recipe's; no curriculum needs it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -106,8 +107,11 @@ type array struct {
 func (a array) last() Attempt { return a.tasks[len(a.tasks)-1] }
 
 func (a array) median() float64 {
-	n := len(a.tasks)
-	return (a.tasks[(n-1)/2].Seconds + a.tasks[n/2].Seconds) / 2
+	seconds := make([]float64, len(a.tasks))
+	for i, task := range a.tasks {
+		seconds[i] = task.Seconds
+	}
+	return measure.Median(seconds)
 }
 
 // arraysOf groups the tasks that were kept. Of a task on several nodes it is the time

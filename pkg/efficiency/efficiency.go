@@ -132,7 +132,7 @@ type Unit struct {
 // Loss is time that made nothing, by cause.
 type Loss struct {
 	To       string  `json:"lost_to"` // preemption, retries, stragglers
-	Cause    string  `json:"cause"`   // the fate of the attempts, or straggler
+	Cause    string  `json:"cause"`   // the disposition of the attempts, or straggler
 	Means    string  `json:"means"`
 	Attempts int     `json:"attempts"`
 	Seconds  float64 `json:"seconds"`
@@ -190,7 +190,7 @@ type Attempt struct {
 	Start      time.Time `json:"start"`
 	Seconds    float64   `json:"seconds"` // that it was sampled; of one that was lost, that Slurm counts
 	Fate       string    `json:"fate"`
-	Evidence   string    `json:"evidence,omitempty"` // what the fate was read from
+	Evidence   string    `json:"evidence,omitempty"` // what the disposition was read from
 	Cores      float64   `json:"cores"`
 	CPUSeconds float64   `json:"cpu_seconds"`
 

@@ -51,6 +51,7 @@ var floors = [][]string{
 	{"pkg/run/status", "pkg/run/logs", "pkg/run/simulate"},
 	{"pkg/run/compact"},
 	{"pkg/run"},
+	{"pkg/measure"},
 	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/compare", "pkg/command/monitor", "pkg/command/plain"},
 	{"pkg/paper", "pkg/reproduce", "pkg/command/task"},

@@ -2,13 +2,8 @@ package paper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // exitPaper is Jiang, Lupu and Bachrach, Bootstrapping Task Spaces for
@@ -23,30 +18,18 @@ var exitPaper = paper{
 		},
 		{
 			name: "table-2", title: "Table 2",
-			caption: "Mean distance of pairs of distinct prompts that go on from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				prompts, err := s.promptsOf(ctx, goesOn)
-				if err != nil {
-					return nil, err
-				}
-				return distanceValues(prompts, "it never goes on from two different responses")
-			},
+			caption: "Mean distance of pairs of distinct prompts that start from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
+			view:    view{measure: "distances", by: "prompts", only: "revisions", labels: distances, none: "it never starts from two different responses"},
 		},
 		{
 			name: "table-7", title: "Table 7",
-			caption: "Mean distance of pairs of distinct prompts of training, as in Table 2, of those that go on from a response and of those that do not.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				prompts, err := s.distinct(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return distanceValues(prompts, "it has one prompt alone")
-			},
+			caption: "Mean distance of pairs of distinct prompts of training, as in Table 2, of those that start from a response and of those that do not.",
+			view:    view{measure: "distances", by: "prompts", only: "all", labels: distances, none: "it has one prompt alone"},
 		},
 		{
 			name: "figure-1", title: "Figure 1", axis: "iteration",
 			caption: "Mean reward of first answers in training, by task where a run trains on at most 12, else by kind of task: what a task alone does not teach beside what it does among others needs a method of each.",
-			of:      rewardOfFirstAnswers,
+			view:    view{measure: "first_answers", by: "task", labels: labels{"reward": "reward"}},
 		},
 		{
 			name: "figure-3", title: "Figure 3", axis: "self-improvement step",
@@ -61,31 +44,35 @@ var exitPaper = paper{
 		{
 			name: "figure-4", title: "Figure 4", axis: "self-improvement step",
 			caption: "Net corrections by both policies, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
-			at: func(ctx context.Context, s *source, version int) ([]value, error) {
-				return s.corrections(ctx, version, false)
-			},
+			view:    view{measure: "net_corrections", labels: net},
 		},
 		{
 			name: "figure-5-left", title: "Figure 5, left", axis: "iteration",
-			caption: "Means over the sampled instances that go on from an earlier response: recency, the iterations since that was sampled, and starting depth, the self-iterations that led to it.",
-			of:      recency,
+			caption: "Means over the sampled instances that start from an earlier response: recency, the iterations since that was sampled, and starting depth, the self-iterations that led to it.",
+			view: view{
+				measure: "sampled_instances", labels: labels{"recency": "recency (iterations)", "starting_depth": "starting depth"},
+				none: "no instance starts from an earlier response",
+			},
 		},
 		{
 			name: "figure-5-right", title: "Figure 5, right", axis: "greedy steps",
 			caption: "Best normalised score up to each step of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
-			at: func(ctx context.Context, s *source, version int) ([]value, error) {
-				return s.greedy(ctx, version, func(trace) string { return "" })
-			},
+			view:    view{measure: "best_by_step", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
 			name: "figure-6", title: "Figure 6", axis: "iteration",
 			caption: "Means over all sampled instances: depth, the self-iterations before; start turn, the policy's messages in the history; and the level of their tasks, which stands for the steps of their solutions.",
-			of:      properties,
+			view: view{
+				measure: "sampled_instances", labels: labels{"depth": "depth", "start_turn": "start turn", "level": "level of the task"},
+				lacks: map[string]absent{"level": "its tasks have no level"},
+			},
 		},
 		{
 			name: "figure-7", title: "Figure 7, left and middle",
 			caption: "Distinct training instances (distinct last messages of prompts): their number, as a share of the training set, and as a share of all sampled instances.",
-			of:      distinctInstances,
+			view: view{measure: "distinct_instances", labels: labels{
+				"distinct_instances": "distinct instances", "relative_to_training_set": "relative to the training set", "share_of_sampled": "share of the sampled",
+			}},
 		},
 		{
 			name: "figure-7-projection", title: "Figure 7, right", axis: "first component", scatter: true,
@@ -95,224 +82,71 @@ var exitPaper = paper{
 		{
 			name: "figure-8", title: "Figure 8", axis: "self-improvement step",
 			caption: "Net corrections and improvements by both policies, as in Figure 4, by set of held-out problems.",
-			at: func(ctx context.Context, s *source, version int) ([]value, error) {
-				return s.corrections(ctx, version, true)
-			},
+			view:    view{measure: "net_corrections", by: "set", labels: net},
 		},
 		{
 			name: "figure-9", title: "Figure 9", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by set of tasks.",
-			at: func(ctx context.Context, s *source, version int) ([]value, error) {
-				return s.greedy(ctx, version, func(t trace) string { return t.set })
-			},
+			view:    view{measure: "best_by_step", by: "set", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
 			name: "figure-10", title: "Figure 10", axis: "greedy steps",
 			caption: "Best normalised score up to each step, as in Figure 5, by task.",
-			at: func(ctx context.Context, s *source, version int) ([]value, error) {
-				return s.greedy(ctx, version, func(t trace) string { return t.task })
-			},
+			view:    view{measure: "best_by_step", by: "task", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 	},
 }
 
-func distanceValues(prompts []string, otherwise absent) ([]value, error) {
-	cosine, euclidean, known := distances(prompts)
-	if !known {
-		return nil, otherwise
-	}
-	return []value{
-		{"", "prompts", nil, float64(len(prompts))}, {"", "cosine distance", nil, cosine}, {"", "L2 distance", nil, euclidean},
-	}, nil
-}
-
-// fewTasks is how many tasks can be told apart in a figure.
-const fewTasks = 12
-
-// taskNames are what tasks of training are shown as: themselves where they are few,
-// else their kinds.
-func (s *source) taskNames(ctx context.Context) (func(task string) string, error) {
-	rows, err := s.taskRows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	kinds := map[string]string{}
-	for _, row := range rows {
-		if row.Split == string(env.Train) {
-			kinds[row.TaskID] = row.Kind
-		}
-	}
-	return func(task string) string {
-		if len(kinds) <= fewTasks {
-			return task
-		}
-		return kinds[task]
-	}, nil
-}
-
-// rewardOfFirstAnswers is by iteration and by task or kind.
-func rewardOfFirstAnswers(ctx context.Context, s *source) ([]value, error) {
-	name, err := s.taskNames(ctx)
-	if err != nil {
-		return nil, err
-	}
-	traces, err := s.traces(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byName := map[string]series{}
-	for _, t := range traces {
-		if t.instance.Kind == string(shard.KindInitial) {
-			group := name(t.instance.TaskID)
-			if byName[group] == nil {
-				byName[group] = series{}
-			}
-			byName[group].add(int(t.instance.Iteration), t.Reward)
-		}
-	}
-	var values []value
-	for group, s := range byName {
-		values = append(values, s.values(group, "reward")...)
-	}
-	if len(values) == 0 {
-		return nil, absent("no first answer was sampled")
-	}
-	return sortedBy(values), nil
-}
+var (
+	distances = labels{"prompts": "prompts", "cosine": "cosine distance", "l2": "L2 distance"}
+	net       = labels{"net_corrections": "net corrections", "net_improvements": "net improvements"}
+)
 
 // firstTurn is by set and step, in percent.
 func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
-	rows, err := s.answers(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	reached, some := map[string]series{}, false
-	for _, row := range rows {
-		if reached[row.Set] == nil {
-			reached[row.Set] = series{}
-		}
-		share := 0.
-		if slices.Contains(row.Milestones, "first_turn") {
-			share, some = 100, true
-		}
-		reached[row.Set].add(int(row.Step), share)
-	}
-	if !some {
+	values, err := view{measure: "accuracy_by_step", by: "set", labels: labels{"first_turn": "first turn right (%)"}}.of(ctx, s, version)
+	if err == nil && !slices.ContainsFunc(values, func(v value) bool { return v.y > 0 }) {
 		return nil, absent("no answer has the milestone first_turn, which episodes of several requests alone can have")
 	}
+	return values, err
+}
+
+// firstAndLast are, for the policy that a run began with and its last one, the scores
+// of first answers and of those after the last step, and their difference, in percent.
+func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	for _, set := range s.sets() {
-		values = append(values, reached[set].values(set, "first turn right (%)")...)
+	for _, when := range s.moments(beforeTraining) {
+		scores, err := s.Scores(ctx, when.version)
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range scores {
+			k := len(of.Score) - 1
+			if k > 0 {
+				values = append(values, value{of.Set, when.name + ": first answer (%)", nil, 100 * of.Score[0]})
+			}
+			values = append(values, value{of.Set, fmt.Sprintf("%s: step %d (%%)", when.name, k), nil, 100 * of.Last()})
+			if k > 0 {
+				values = append(values, value{of.Set, fmt.Sprintf("%s: Δ_%d", when.name, k), nil, 100 * of.Delta[k]})
+			}
+		}
+	}
+	if s.Recipe.Evaluation.Steps == 0 {
+		return values, absent("evaluation.steps is 0: no self-improvement step was measured, and there is no Δ")
 	}
 	return values, nil
 }
 
-// recency is of the instances that go on from a response: the iterations since that
-// was planned, and the depth that it has.
-func recency(ctx context.Context, s *source) ([]value, error) {
-	plans, err := s.plans(ctx)
-	if err != nil {
-		return nil, err
+// scoreByStep are the scores of a version's answers by step, in percent.
+func scoreByStep(ctx context.Context, s *source, version int) (values []value, err error) {
+	if s.Recipe.Evaluation.Steps == 0 {
+		return nil, absent("evaluation.steps is 0: there are first answers alone")
 	}
-	planned := map[string]int32{}
-	for _, p := range plans {
-		planned[p.InstanceID] = p.Iteration
-	}
-	since, depth := series{}, series{}
-	for _, p := range plans {
-		parent, _, _ := strings.Cut(p.ParentID, "/") // entries are named by the instance whose response they go on from
-		if was, known := planned[parent]; known && goesOn(p) {
-			since.add(int(p.Iteration), float64(p.Iteration-was))
-			depth.add(int(p.Iteration), float64(p.Depth))
+	scores, err := s.Scores(ctx, version)
+	for _, of := range scores {
+		for step, score := range of.Score {
+			values = append(values, value{of.Set, "score (%)", on(step), 100 * score})
 		}
 	}
-	if len(since) == 0 {
-		return nil, absent("no instance goes on from an earlier response")
-	}
-	return append(since.values("", "recency (iterations)"), depth.values("", "starting depth")...), nil
-}
-
-// properties are those of all sampled instances.
-func properties(ctx context.Context, s *source) ([]value, error) {
-	plans, err := s.plans(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := s.taskRows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	levels, leveled := map[string]int32{}, false
-	for _, t := range tasks {
-		levels[t.TaskID] = t.Level
-		leveled = leveled || t.Level > 0
-	}
-	depth, turn, level := series{}, series{}, series{}
-	for _, p := range plans {
-		depth.add(int(p.Iteration), float64(p.Depth))
-		turn.add(int(p.Iteration), float64(p.Turn))
-		level.add(int(p.Iteration), float64(levels[p.TaskID]))
-	}
-	values := append(depth.values("", "depth"), turn.values("", "start turn")...)
-	if !leveled {
-		return values, absent("its tasks have no level")
-	}
-	return append(values, level.values("", "level of the task")...), nil
-}
-
-// distinctInstances are those of the whole training.
-func distinctInstances(ctx context.Context, s *source) ([]value, error) {
-	prompts, err := s.distinct(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plans, err := s.plans(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.taskRows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	train := 0
-	for _, row := range rows {
-		if row.Split == string(env.Train) {
-			train++
-		}
-	}
-	n := float64(len(prompts))
-	return []value{
-		{"", "distinct instances", nil, n}, {"", "relative to the training set", nil, n / float64(train)}, {"", "share of the sampled", nil, n / float64(len(plans))},
-	}, nil
-}
-
-// greedy is the mean over tasks and samples of the best normalised score up to each
-// step, in percent: that of the valid submission with the best validation score, the
-// earliest of equals, and 0 before there is one.
-func (s *source) greedy(ctx context.Context, version int, groupOf func(trace) string) ([]value, error) {
-	const unguided = absent("no held-out answer says a validation score, by which a greedy search goes on; Figure 3 has the score of the last answer")
-	byGroup := map[string]series{}
-	valid, guided := false, false
-	err := s.chosen(ctx, version, func(t trace, attempt int, best program) {
-		_, says := part(best.parts, env.PartValidation)
-		valid, guided = valid || best.valid, guided || says
-		group := groupOf(t)
-		if byGroup[group] == nil {
-			byGroup[group] = series{}
-		}
-		byGroup[group].add(attempt, 100*best.quality)
-	})
-	switch {
-	case errors.Is(err, errUngraded) || err == nil && valid && !guided:
-		return nil, unguided
-	case err != nil:
-		return nil, err
-	case len(byGroup) > fewTasks:
-		return nil, absent(fmt.Sprintf("there are %d held-out tasks: a figure tells at most %d apart", len(byGroup), fewTasks))
-	}
-	var values []value
-	for group, s := range byGroup {
-		values = append(values, s.values(group, "best score (%)")...)
-	}
-	return sortedBy(values), nil
+	return values, err
 }

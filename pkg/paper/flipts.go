@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // fliptsPaper is FlipTS: Failure-to-Success Mathematical Self-Refinement via
@@ -47,13 +47,13 @@ var fliptsPaper = paper{
 		{
 			name: "figure-3", title: "Figure 3", axis: "iteration",
 			caption: "Shares of traces of training by what became of the first turn: F2S failed at first and succeeded in the last turn, and so on.",
-			of:      transitions,
+			view:    view{measure: "transitions", labels: labels{"f2s": "F2S (%)", "s2s": "S2S (%)", "s2f": "S2F (%)", "f2f": "F2F (%)"}},
 		},
 		{
 			name: "figure-4", title: "Figure 4", axis: "turn",
 			caption: "Held-out accuracy of the last policy by turn, by set. Turn 1 is the first answer.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
-				values, err := scoreByStep(ctx, s, s.last())
+				values, err := scoreByStep(ctx, s, s.Last())
 				for i := range values {
 					values[i].measure, values[i].x = "accuracy (%)", on(*values[i].x+1)
 				}
@@ -64,21 +64,26 @@ var fliptsPaper = paper{
 			name: "figure-5", title: "Figure 5",
 			caption: "Held-out accuracy of the last policy after the last turn: what questions are selected by differs between methods.",
 			of: func(ctx context.Context, s *source) (values []value, err error) {
-				err = s.setsAndMean(ctx, s.last(), func(set string, of scored) {
-					values = append(values, value{set, "accuracy after the last turn (%)", nil, 100 * of.last()})
-				})
+				scores, err := s.Scores(ctx, s.Last())
+				for _, of := range scores {
+					values = append(values, value{of.Set, "accuracy after the last turn (%)", nil, 100 * of.Last()})
+				}
 				return values, err
 			},
 		},
 		{
 			name: "figure-6", title: "Figure 6", axis: "iteration",
 			caption: "Sampling in training, shares of the iteration's traces: F2S; effective F2S, with an advantage other than 0; final success, whose last turn is right; and an advantage other than 0.",
-			of:      dynamics,
+			view: view{
+				measure: "sampling_dynamics",
+				labels:  labels{"f2s": "F2S (%)", "effective_f2s": "effective F2S (%)", "final_success": "final success (%)", "nonzero_advantage": "advantage other than 0 (%)"},
+				lacks:   map[string]absent{"f2s": "its traces have one turn: there is no F2S"},
+			},
 		},
 		{
 			name: "figure-7", title: "Figure 7",
 			caption: "Held-out accuracy of first answers by kind of problem, before training and after.",
-			of:      byKind,
+			of:      view{measure: "accuracy_by_kind", by: "kind", labels: labels{"accuracy": "{when} (%)"}}.atMoments(beforeTraining),
 		},
 		{
 			name: "figure-8", title: "Figure 8", axis: "iteration",
@@ -97,39 +102,39 @@ var fliptsPaper = paper{
 func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments("without training") {
-		err := s.setsAndMean(ctx, when.version, func(set string, of scored) {
-			values = append(values, value{set, when.name + " (%)", nil, 100 * of.last()})
-		})
+		scores, err := s.Scores(ctx, when.version)
 		if err != nil {
 			return nil, err
 		}
+		for _, of := range scores {
+			values = append(values, value{of.Set, when.name + " (%)", nil, 100 * of.Last()})
+		}
 	}
-	traces, err := s.traces(ctx)
-	if err != nil {
-		return nil, err
+	sampled, err := view{measure: "sampled_traces", labels: labels{"traces": "traces sampled"}}.of(ctx, s, s.Last())
+	for i := range sampled {
+		if sampled[i].group = s.Sets()[0]; len(s.Sets()) > 1 {
+			sampled[i].group = measure.AllSets
+		}
 	}
-	group := s.sets()[0]
-	if len(s.sets()) > 1 {
-		group = allSets
-	}
-	return append(values, value{group, "traces sampled", nil, float64(len(traces))}), nil
+	return append(values, sampled...), err
 }
 
 // initAndLast are the accuracies of first answers and last ones.
 func (s *source) initAndLast(ctx context.Context, which func(set string) bool) ([]value, error) {
-	if !slices.ContainsFunc(s.sets(), which) {
+	if !slices.ContainsFunc(s.Sets(), which) {
 		return nil, absent("its recipe measures the test set alone: evaluation.sets names no other")
 	}
 	var values []value
 	for _, when := range s.moments("without training") {
-		err := s.setsAndMean(ctx, when.version, func(set string, of scored) {
-			if which(set) && set != allSets {
-				values = append(values, value{set, when.name + ": Init (%)", nil, 100 * of.score[0]},
-					value{set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(of.score)), nil, 100 * of.last()})
-			}
-		})
+		scores, err := s.Scores(ctx, when.version)
 		if err != nil {
 			return nil, err
+		}
+		for _, of := range scores {
+			if which(of.Set) && of.Set != measure.AllSets {
+				values = append(values, value{of.Set, when.name + ": Init (%)", nil, 100 * of.Score[0]},
+					value{of.Set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(of.Score)), nil, 100 * of.Last()})
+			}
 		}
 	}
 	return values, nil
@@ -188,89 +193,17 @@ func symbols(_ context.Context, s *source) ([]value, error) {
 }
 
 func heldOutSets(ctx context.Context, s *source) ([]value, error) {
-	rows, err := s.answers(ctx, s.last())
+	answered, err := view{measure: "accuracy_by_step", by: "set", labels: labels{"problems": "problems"}}.of(ctx, s, s.Last())
 	if err != nil {
 		return nil, err
 	}
-	tasks := map[string]map[string]bool{}
-	for _, row := range rows {
-		if tasks[row.Set] == nil {
-			tasks[row.Set] = map[string]bool{}
-		}
-		tasks[row.Set][row.TaskID] = true
+	problems := map[string]float64{}
+	for _, v := range answered {
+		problems[v.group] = max(problems[v.group], v.y)
 	}
 	var values []value
 	for _, m := range s.Recipe.Evaluation.Measured() {
-		values = append(values, value{m.Set, "problems", nil, float64(len(tasks[m.Set]))}, value{m.Set, "samples", nil, float64(m.Samples)}, value{m.Set, "steps", nil, float64(m.Steps)})
-	}
-	return values, nil
-}
-
-// succeeds reports whether a turn did.
-func succeeds(t shard.TurnScore) bool { return t.Outcome == string(shard.OutcomeOK) }
-
-// transitions are shares in percent, by iteration, of the traces of several turns.
-func transitions(ctx context.Context, s *source) ([]value, error) {
-	traces, err := s.traces(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names := []string{"F2S", "S2S", "S2F", "F2F"}
-	shares := map[string]series{}
-	for _, name := range names {
-		shares[name] = series{}
-	}
-	for _, t := range traces {
-		if len(t.Turns) < 2 {
-			continue
-		}
-		own := map[bool]string{true: "S", false: "F"}[succeeds(t.Turns[0])] + "2" + map[bool]string{true: "S", false: "F"}[succeeds(t.Turns[len(t.Turns)-1])]
-		for _, name := range names {
-			share := 0.
-			if name == own {
-				share = 100
-			}
-			shares[name].add(int(t.instance.Iteration), share)
-		}
-	}
-	if len(shares["F2S"]) == 0 {
-		return nil, absent("its traces have one turn")
-	}
-	var values []value
-	for _, name := range names {
-		values = append(values, shares[name].values("", name+" (%)")...)
-	}
-	return values, nil
-}
-
-// dynamics are shares in percent of the traces that each iteration decided on.
-func dynamics(ctx context.Context, s *source) ([]value, error) {
-	folded, err := s.reductions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var f2s, effective, success, nonzero []value
-	several := false
-	for i, m := range folded {
-		traces := 0.
-		for _, outcome := range []shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeInvalid, shard.OutcomeTimeout} {
-			traces += m["outcome_"+string(outcome)]
-		}
-		if traces == 0 {
-			continue
-		}
-		share := func(measure, name string) value {
-			return value{"", measure, on(i + 1), 100 * m[name] / traces}
-		}
-		if m["transition_f2f"]+m["transition_f2s"]+m["transition_s2f"]+m["transition_s2s"] > 0 {
-			several = true
-			f2s, effective = append(f2s, share("F2S (%)", "transition_f2s")), append(effective, share("effective F2S (%)", "effective_f2s"))
-		}
-		success, nonzero = append(success, share("final success (%)", "outcome_ok")), append(nonzero, share("advantage other than 0 (%)", "nonzero_advantage"))
-	}
-	values := slices.Concat(f2s, effective, success, nonzero)
-	if !several {
-		return values, absent("its traces have one turn: there is no F2S")
+		values = append(values, value{m.Set, "problems", nil, problems[m.Set]}, value{m.Set, "samples", nil, float64(m.Samples)}, value{m.Set, "steps", nil, float64(m.Steps)})
 	}
 	return values, nil
 }
@@ -299,15 +232,12 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 		if byValue[x] == nil {
 			order = append(order, x)
 		}
-		for _, version := range r.Graph.EvaluatedVersions() {
-			err := r.setsAndMean(ctx, version, func(set string, of scored) {
-				if set == allSets || len(r.sets()) == 1 {
-					byValue[x] = append(byValue[x], own{fmt.Sprintf("%s = %g", symbol, x), value{"", "accuracy (%)", on(version), 100 * of.last()}})
-				}
-			})
-			if err != nil {
-				return nil, err
-			}
+		values, err := view{measure: "accuracy_by_version", labels: labels{"accuracy": "accuracy (%)"}}.of(ctx, r, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			byValue[x] = append(byValue[x], own{fmt.Sprintf("%s = %g", symbol, x), v})
 		}
 	}
 	if len(order) < 2 {

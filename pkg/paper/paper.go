@@ -1,9 +1,9 @@
-// Package paper makes the tables and figures of the five papers whose methods Lathe
-// has, with the numbers that they have there, from the sealed rows of runs.
+// Package paper makes the tables and figures of the five papers whose methods Lathe has
+// from the sealed rows of runs, under the numbers that they have in the papers.
 //
-// A number is first taken of each run by itself; the runs of one recipe are then a
-// method, and what is shown is the mean over its seeds. What runs do not hold is
-// named with the reason, and never a zero.
+// Each measure is computed per run, then averaged over a recipe's seeds. What runs do not
+// hold is named with the reason, and never shown as zero. The numbers are those of package
+// measure.
 package paper
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // Format names the layout of paper.json. Keys are added, never renamed.
@@ -70,9 +71,7 @@ type value struct {
 }
 
 // absent is why a run does not hold the numbers of an item.
-type absent string
-
-func (a absent) Error() string { return string(a) }
+type absent = measure.Absent
 
 // own is a value and the method that it is of.
 type own struct {
@@ -80,7 +79,7 @@ type own struct {
 	value
 }
 
-// query is an item before it is asked. Either of asks each run by itself, at asks each
+// query is an item before it is asked. Either view is a measure as it is, or of asks each run by itself, at asks each
 // run of the policy before training and of the last one, or all asks the runs together.
 type query struct {
 	name, title, caption, axis string
@@ -88,6 +87,7 @@ type query struct {
 	exact                      bool // the numbers are settings and counts: their deviation is not shown
 	of                         func(ctx context.Context, r *source) ([]value, error)
 	at                         func(ctx context.Context, r *source, version int) ([]value, error)
+	view                       view // in place of of and at: a measure as it is
 	all                        func(ctx context.Context, runs []*source) ([]own, error)
 	fewest                     string // a measure that is a multiple of the fewest of a method too
 	against                    string // a measure of which the difference to the first method's is a number too
@@ -146,13 +146,14 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 		m := Method{Label: labels[i]}
 		for _, run := range group {
 			m.Seeds, m.Runs = append(m.Seeds, run.Recipe.Seed), append(m.Runs, run.Folder)
-			r := &source{Run: run, label: labels[i]}
+			r := &source{Rows: measure.Of(run.Run), label: labels[i]}
 			for j, q := range p.queries {
 				if err := tallies[j].ask(ctx, q, r); err != nil {
 					return result, fmt.Errorf("%s of run %q: %w", q.title, run.Folder, err)
 				}
 			}
-			all = append(all, r.forgetting())
+			r.Forget()
+			all = append(all, r)
 		}
 		result.Methods = append(result.Methods, m)
 		seeds[m.Label] = len(m.Seeds)
@@ -196,6 +197,9 @@ type tally struct {
 
 // ask asks a run by itself.
 func (t *tally) ask(ctx context.Context, q query, r *source) error {
+	if q.view.measure != "" {
+		q.of, q.at = q.view.asked()
+	}
 	switch {
 	case q.of != nil:
 		values, err := q.of(ctx, r)

@@ -394,7 +394,7 @@ func TestExIt(t *testing.T) {
 			"smoke, after|" + group + "|net improvements|1": {1.5, 1 / math.Sqrt2}, "smoke, before training|" + group + "|net corrections|1": {1.5, 1 / math.Sqrt2},
 		})
 	}
-	// One instance of the second iteration goes on from the first one's.
+	// One instance of the second iteration starts from the first one's.
 	expect(t, item(t, r, "figure-5-left"), map[string][2]float64{"smoke||recency (iterations)|2": {1, 0}, "smoke||starting depth|2": {1, 0}})
 	expect(t, item(t, r, "figure-6"), map[string][2]float64{
 		"smoke||depth|1": {0, 0}, "smoke||depth|2": {.5, 0}, "smoke||start turn|2": {.5, 0}, "smoke||level of the task|1": {1, 0},
@@ -406,7 +406,7 @@ func TestExIt(t *testing.T) {
 	// First answers of the first iteration: 1, ½, 0, and one of our failures that does
 	// not count; of the second 0 and ¼.
 	expect(t, item(t, r, "figure-1"), map[string][2]float64{"smoke|add|reward|1": {.5, 0}, "smoke|add|reward|2": {.125, 0}})
-	if missing := item(t, r, "table-2").Missing; len(missing) != 1 || missing[0] != "it never goes on from two different responses" {
+	if missing := item(t, r, "table-2").Missing; len(missing) != 1 || missing[0] != "it never starts from two different responses" {
 		t.Errorf("Table 2 misses %q", missing)
 	}
 	if i := item(t, r, "figure-9"); len(i.Numbers) != 0 || len(i.Missing) != 1 || !strings.Contains(i.Missing[0], "validation score") {

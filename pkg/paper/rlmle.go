@@ -1,12 +1,11 @@
 package paper
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents. Tables 2
@@ -42,7 +41,7 @@ var rlmlePaper = paper{
 		{
 			name: "figure-7", title: "Figure 7", axis: "iteration",
 			caption: "Best score of the grader so far in training, in each task's own unit.",
-			of:      bestSoFar,
+			view:    soFar,
 		},
 		{
 			name: "figure-7-seconds", title: "Figure 7, over time", axis: "seconds of training",
@@ -52,257 +51,176 @@ var rlmlePaper = paper{
 		{
 			name: "figure-8", title: "Figure 8", axis: "iteration",
 			caption: "Mean seconds that programs of training ran, and those of valid ones.",
-			of:      durations,
+			view:    view{measure: "programs", labels: labels{"execute_seconds": "seconds", "execute_seconds_of_valid": "seconds of valid programs"}},
 		},
 		{
 			name: "figure-9", title: "Figure 9", axis: "iteration",
 			caption: "Mean score of programs of training, more is better and −10 for what is not valid, over all tasks. Partial credit is not in it.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.meanScore(ctx, func(string) string { return "" })
-			},
+			view:    view{measure: "programs", labels: minusTen},
 		},
 		{
 			name: "figure-10", title: "Figure 10", axis: "iteration",
 			caption: "The same by task.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.meanScore(ctx, func(task string) string { return task })
-			},
+			view:    view{measure: "programs", by: "task", labels: minusTen, few: tooMany},
 		},
 	},
 }
 
-// invalidScore is that of a program without a valid submission.
-const invalidScore = -10
+const tooMany = "it trains on %d tasks"
 
-// byTask are the programs of training by task, in the order of the iterations, and the
-// tasks sorted.
-func (s *source) byTask(ctx context.Context) (programs map[string][]program, tasks []string, err error) {
-	traces, err := s.trained(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	programs = map[string][]program{}
-	for _, t := range traces { // which are in the order of the iterations
-		if programs[t.task] == nil {
-			tasks = append(tasks, t.task)
-		}
-		programs[t.task] = append(programs[t.task], t.programs...)
-	}
-	slices.Sort(tasks)
-	return programs, tasks, nil
-}
+var (
+	minusTen = labels{"score_or_minus_10": "score, −10 if not valid"}
+	soFar    = view{measure: "best_programs", by: "task", labels: labels{"best_score": "best score"}, few: tooMany}
+)
 
-// bestScore is the raw score of the valid program that the grader likes best.
-func bestScore(programs []program) (float64, bool) {
-	at := -1
-	for i, p := range programs {
-		if p.valid && (at < 0 || p.value(partScore) > programs[at].value(partScore)) {
-			at = i
+// without are the tasks of values that lack one of some columns.
+func without(values []value, all labels, measures ...string) []string {
+	has, tasks := map[[2]string]bool{}, []string{}
+	for _, v := range values {
+		has[[2]string{v.group, v.measure}] = true
+		if !slices.Contains(tasks, v.group) {
+			tasks = append(tasks, v.group)
 		}
 	}
-	if at < 0 {
-		return 0, false
-	}
-	return programs[at].raw, true
+	return slices.DeleteFunc(tasks, func(task string) bool {
+		return !slices.ContainsFunc(measures, func(column string) bool { return !has[[2]string{task, all[column]}] })
+	})
 }
 
-// sampleSize is how many of so many programs are the first ones, or the last.
-func sampleSize(n int) int { return min(128, max(1, n/2)) }
+// shown are the values of some columns alone.
+func shown(values []value, of labels, columns ...string) []value {
+	return slices.DeleteFunc(slices.Clone(values), func(v value) bool {
+		return !slices.ContainsFunc(columns, func(column string) bool { return of[column] == v.measure })
+	})
+}
 
 func bestOfTask(ctx context.Context, s *source) ([]value, error) {
-	programs, tasks, err := s.byTask(ctx)
+	names := labels{"first_programs": "first programs", "last_programs": "last programs", "programs_each": "programs each"}
+	values, err := view{measure: "programs_by_task", by: "task", labels: names}.of(ctx, s, 0)
 	if err != nil {
 		return nil, err
 	}
-	var values []value
-	var without []string
-	for _, task := range tasks {
-		own := programs[task]
-		n := sampleSize(len(own))
-		found := 0
-		for _, c := range []struct {
-			name string
-			of   []program
-		}{{"first programs", own[:n]}, {"last programs", own[len(own)-n:]}} {
-			if score, ok := bestScore(c.of); ok {
-				values = append(values, value{task, c.name, nil, score})
-				found++
-			}
-		}
-		values = append(values, value{task, "programs each", nil, float64(n)})
-		if found < 2 {
-			without = append(without, task)
-		}
-	}
-	return values, lacking(without, "no valid program among the first or the last of %s")
-}
-
-// lacking is an absence where something lacks.
-func lacking(of []string, format string) error {
-	if len(of) == 0 {
-		return nil
-	}
-	return absent(fmt.Sprintf(format, strings.Join(of, ", ")))
-}
-
-// heldOutByTask are the programs of an evaluation by task, and the tasks sorted.
-func (s *source) heldOutByTask(ctx context.Context, version int) (map[string][]program, []string, error) {
-	traces, err := s.heldOutTraces(ctx, version)
-	if err != nil {
-		return nil, nil, err
-	}
-	programs := map[string][]program{}
-	var tasks []string
-	for _, t := range traces {
-		if programs[t.task] == nil {
-			tasks = append(tasks, t.task)
-		}
-		programs[t.task] = append(programs[t.task], t.programs...)
-	}
-	slices.Sort(tasks)
-	return programs, tasks, nil
+	return values, lacking(without(values, names, "first_programs", "last_programs"), "no valid program among the first or the last of %s")
 }
 
 func bestHeldOut(ctx context.Context, s *source) ([]value, error) {
 	var values []value
-	var without []string
+	var lack []string
 	for _, when := range s.moments(beforeTraining) {
-		programs, tasks, err := s.heldOutByTask(ctx, when.version)
+		names := labels{"best_score": when.name, "programs": "programs"}
+		own, err := view{measure: "held_out_programs", by: "task", labels: names}.of(ctx, s, when.version)
 		if err != nil {
 			return values, err
 		}
-		for _, task := range tasks {
-			if score, ok := bestScore(programs[task]); ok {
-				values = append(values, value{task, when.name, nil, score})
-			} else {
-				without = append(without, task+" "+when.name)
-			}
+		values = append(values, shown(own, names, "best_score")...)
+		for _, task := range without(own, names, "best_score") {
+			lack = append(lack, task+" "+when.name)
 		}
 	}
-	return values, lacking(without, "no valid program for %s")
+	return values, lacking(lack, "no valid program for %s")
 }
 
 func bestByPrompt(ctx context.Context, s *source) ([]value, error) {
-	programs, tasks, err := s.byTask(ctx)
+	names := labels{"from_scratch": "from scratch", "improve_previous": "improve previous", "last_improving": "programs"}
+	values, err := view{measure: "programs_by_task", by: "task", labels: names}.of(ctx, s, 0)
 	if err != nil {
 		return nil, err
 	}
-	var values []value
-	improves := false
-	for _, task := range tasks {
-		last := programs[task]
-		last = last[len(last)-sampleSize(len(last)):]
-		kinds := map[bool][]program{}
-		for _, p := range last {
-			scratch := p.kind == string(shard.KindInitial)
-			kinds[scratch] = append(kinds[scratch], p)
-			improves = improves || !scratch
-		}
-		if score, ok := bestScore(kinds[true]); ok {
-			values = append(values, value{task, "from scratch", nil, score})
-		}
-		if score, ok := bestScore(kinds[false]); ok {
-			values = append(values, value{task, "improve previous", nil, score})
-		}
+	if !slices.ContainsFunc(shown(values, names, "last_improving"), func(v value) bool { return v.y > 0 }) {
+		err = absent("its last programs are from scratch alone")
 	}
-	if !improves {
-		return values, absent("its last programs are from scratch alone")
-	}
-	return values, nil
+	return shown(values, names, "from_scratch", "improve_previous"), err
 }
 
 func bestOfSamples(ctx context.Context, s *source) ([]value, error) {
-	programs, tasks, err := s.byTask(ctx)
+	names := labels{"last_8": "8 programs", "last_64": "64 programs", "last_128": "128 programs", "last_256": "256 programs", "programs": "programs"}
+	values, err := view{measure: "programs_by_task", by: "task", labels: names}.of(ctx, s, 0)
 	if err != nil {
 		return nil, err
 	}
-	var values []value
-	fewest := -1
-	for _, task := range tasks {
-		own := programs[task]
-		if fewest < 0 || len(own) < fewest {
-			fewest = len(own)
-		}
-		for _, n := range []int{8, 64, 128, 256} {
-			if n > len(own) {
-				break
-			}
-			if score, ok := bestScore(own[len(own)-n:]); ok {
-				values = append(values, value{task, fmt.Sprintf("%d programs", n), nil, score})
-			}
-		}
-	}
+	of := shown(values, names, "programs")
+	fewest := slices.MinFunc(of, func(a, b value) int { return cmp.Compare(a.y, b.y) }).y
 	if fewest < 256 {
-		return values, absent(fmt.Sprintf("the task with the fewest programs has %d", fewest))
+		err = absent(fmt.Sprintf("the task with the fewest programs has %g", fewest))
 	}
-	return values, nil
+	return shown(values, names, "last_8", "last_64", "last_128", "last_256"), err
 }
 
 func meanHeldOut(ctx context.Context, s *source) ([]value, error) {
-	programs, tasks, err := s.heldOutByTask(ctx, 0)
+	names := labels{"mean_score": "mean score", "programs": "programs"}
+	values, err := view{measure: "held_out_programs", by: "task", labels: names}.of(ctx, s, 0)
 	if err != nil {
 		return nil, err
 	}
-	var values []value
-	var without []string
-	for _, task := range tasks {
-		var scores []float64
-		for _, p := range programs[task] {
-			if p.valid {
-				scores = append(scores, p.raw)
-			}
-		}
-		if m, known := mean(scores); known {
-			values = append(values, value{task, "mean score", nil, m})
-		} else {
-			without = append(without, task)
-		}
-	}
-	return values, lacking(without, "no valid program for %s before training")
+	return shown(values, names, "mean_score"), lacking(without(values, names, "mean_score"), "no valid program for %s before training")
 }
 
-func durations(ctx context.Context, s *source) ([]value, error) {
-	traces, err := s.trained(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, valid := series{}, series{}
-	for _, t := range traces {
-		for _, p := range t.programs {
-			all.add(t.iteration, p.seconds)
-			if p.valid {
-				valid.add(t.iteration, p.seconds)
-			}
-		}
-	}
-	return append(all.values("", "seconds"), valid.values("", "seconds of valid programs")...), nil
+// reached is the best score of a task's programs up to an iteration.
+type reached struct {
+	task           string
+	seconds, score float64 // that tasks of training had worked by then; of the grader, in the task's own unit
 }
 
-func (s *source) meanScore(ctx context.Context, groupOf func(task string) string) ([]value, error) {
-	traces, err := s.trained(ctx)
+// progress is what training reached, by task and then by iteration.
+func (s *source) progress(ctx context.Context) ([]reached, error) {
+	if s.reached != nil {
+		return s.reached, nil
+	}
+	seconds := soFar
+	seconds.labels = labels{"best_score": "best score", "seconds": "seconds"}
+	values, err := seconds.of(ctx, s, s.Last())
 	if err != nil {
 		return nil, err
 	}
-	scores := map[string]series{}
-	for _, t := range traces {
-		group := groupOf(t.task)
-		if scores[group] == nil {
-			scores[group] = series{}
+	all := []reached{}
+	for i := 0; i+1 < len(values); i += 2 { // a score and its seconds
+		all = append(all, reached{values[i].group, values[i+1].y, values[i].y})
+	}
+	s.reached = all
+	return all, nil
+}
+
+// bestOverTime is the same at moments that all runs have in common: parts of the time of
+// the longest one. A method has them up to the end of its own longest run; what a shorter
+// seed has reached by then stays. Runs that took the scores of others, and ran no
+// program, are left out.
+func bestOverTime(ctx context.Context, runs []*source) ([]own, error) {
+	const parts = 24
+	longest, longestOf := 0., map[string]float64{}
+	var timed []*source
+	var untimed []string
+	var why error
+	for _, r := range runs {
+		if r.Identity.Scores != "" {
+			untimed = append(untimed, r.label)
+			continue
 		}
-		for _, p := range t.programs {
-			score := float64(invalidScore)
-			if p.valid {
-				score = p.value(partScore)
+		timed = append(timed, r)
+		all, err := r.progress(ctx)
+		var reason absent
+		if err != nil && !errors.As(err, &reason) {
+			return nil, err
+		}
+		why = cmp.Or(why, err)
+		for _, reached := range all {
+			longestOf[r.label] = max(longestOf[r.label], reached.seconds)
+		}
+		longest = max(longest, longestOf[r.label])
+	}
+	var values []own
+	for _, r := range timed {
+		for i, reached := range r.reached {
+			for part := 1; part <= parts; part++ {
+				now, before := longest*float64(part)/parts, longest*float64(part-1)/parts
+				next := i+1 < len(r.reached) && r.reached[i+1].task == reached.task && r.reached[i+1].seconds <= now
+				if reached.seconds <= now && !next && before < longestOf[r.label] {
+					values = append(values, own{r.label, value{reached.task, "best score", on(now), reached.score}})
+				}
 			}
-			scores[group].add(t.iteration, score)
 		}
 	}
-	if len(scores) > fewTasks {
-		return nil, absent(fmt.Sprintf("it trains on %d tasks: a figure tells at most %d apart", len(scores), fewTasks))
+	if len(values) > 0 {
+		why = nil
 	}
-	var values []value
-	for group, own := range scores {
-		values = append(values, own.values(group, "score, −10 if not valid")...)
-	}
-	return sortedBy(values), nil
+	return values, cmp.Or(lacking(slices.Compact(untimed), "runs of %s took the scores of others, so that no program ran in their time"), why)
 }

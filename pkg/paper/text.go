@@ -36,11 +36,11 @@ func Text(w io.Writer, r Result) error {
 			_ = tab.Flush()
 		}
 		for _, why := range item.Missing {
-			fmt.Fprintf(&b, "Not held: %s.\n", why)
+			fmt.Fprintf(&b, "Not in the runs: %s.\n", why)
 		}
 	}
 	for _, run := range r.Unfinished {
-		fmt.Fprintf(&b, "\nLeft out, for it is not done: %s\n", run)
+		fmt.Fprintf(&b, "\nLeft out, not done: %s\n", run)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
 
@@ -19,10 +20,7 @@ func TestPagesInBrowser(t *testing.T) {
 	begun.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
 	begun.write()
 
-	f, err := collect(t.Context(), full.run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := full.collect()
 	long := strings.Repeat("longer than any column ", 4) + strings.Repeat("unbroken", 30)
 	f.Name, f.Description, f.LeftOutShards = long, long, 3
 	many := Spread{Mean: .5, StandardDeviation: .4321, StandardError: f.AccuracyAfterStandardError}
@@ -31,11 +29,12 @@ func TestPagesInBrowser(t *testing.T) {
 		f.AccuracyByKind[i].Kind = strings.Repeat("Kind", 20*i+3)
 	}
 	f.RewardAudit.Warnings = []string{long}
-	f.RewardAudit.Disagreements = []VerifierAudit{{Verifier: "another verifier", Compared: 123456, Accepts: 1234, Refuses: 2345}}
-	for i := range f.newest {
-		f.newest[i].Prompt, f.newest[i].Response, f.newest[i].Extracted = long, long, long+"!"
+	f.RewardAudit.Disagreements = []measure.VerifierAudit{{Verifier: "another verifier", Compared: 123456, Accepts: 1234, Refuses: 2345}}
+	rows := evaluationRows(2, verdictsAfter)
+	for i := range rows {
+		rows[i].Prompt, rows[i].Response, rows[i].Extracted = long, long, long+"!"
 	}
-	page, err := f.html(figures(f.Summary))
+	page, err := html(full.run, f, figures(f), transcripts(evaluationRows(0, verdictsBefore), rows))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -321,7 +322,7 @@ func TestDamage(t *testing.T) {
 	if err := os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Collect(context.Background(), f.run)
+	_, err := measure.Of(f.run).Summary(context.Background())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "00000.parquet") {
 		t.Errorf("damage gives %v, want a data error that names the file", err)
 	}

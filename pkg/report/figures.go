@@ -21,10 +21,10 @@ func figures(s Summary) []chart {
 	var list []chart
 	add := func(name, caption string, svg []byte) { list = append(list, chart{name, caption, svg}) }
 	if f, ok := byStepFigure(s); ok {
-		add("accuracy_by_step", "Held-out "+s.measureName()+" over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
+		add("accuracy_by_step", "Held-out "+measureName(s)+" over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
 	}
 	if f, ok := byVersionFigure(s); ok {
-		add("accuracy_by_version", "Held-out "+s.measureName()+" of first answers by policy version.", f.SVG())
+		add("accuracy_by_version", "Held-out "+measureName(s)+" of first answers by policy version.", f.SVG())
 	}
 	rewards, rewardLabel := rewardLines(s)
 	for _, f := range []struct {
@@ -141,7 +141,13 @@ func curriculumLines(s Summary, group string) []figure.Line {
 		if len(names) == 1 {
 			label = ""
 		}
-		lines = append(lines, series(s, label, func(i Iteration) *float64 { return find(i.Curriculum, name) }))
+		lines = append(lines, series(s, label, func(i Iteration) *float64 {
+			value, has := i.Curriculum[name]
+			if !has {
+				return nil
+			}
+			return &value
+		}))
 	}
 	return lines
 }
@@ -205,7 +211,7 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line 
 // Spaces for Self-Improvement), section 5.3: scores against self-improvement
 // steps, and Δ over all of them.
 func byStepFigure(s Summary) (figure.LineChart, bool) {
-	f := figure.LineChart{X: "self-improvement step", Y: "held-out " + s.measureName() + " (%)"}
+	f := figure.LineChart{X: "self-improvement step", Y: "held-out " + measureName(s) + " (%)"}
 	before, after, head := beforeAndAfter(s)
 	for _, line := range []struct {
 		name string
@@ -239,7 +245,7 @@ func byVersionFigure(s Summary) (figure.LineChart, bool) {
 			greedy.Points = append(greedy.Points, figure.Point{X: x, Y: 100 * *v.GreedyAccuracy})
 		}
 	}
-	f := figure.LineChart{X: "policy version", Y: "first-answer " + s.measureName() + " (%)", Lines: []figure.Line{sampled}}
+	f := figure.LineChart{X: "policy version", Y: "first-answer " + measureName(s) + " (%)", Lines: []figure.Line{sampled}}
 	if len(greedy.Points) > 0 {
 		f.Lines = append(f.Lines, greedy)
 	}

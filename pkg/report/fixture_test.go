@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -268,7 +269,7 @@ func finished(t *testing.T, settings ...string) *fixture {
 
 func (f *fixture) collect() Summary {
 	f.t.Helper()
-	s, err := Collect(context.Background(), f.run)
+	s, err := measure.Of(f.run).Summary(context.Background())
 	if err != nil {
 		f.t.Fatal(err)
 	}

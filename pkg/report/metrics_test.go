@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -17,7 +18,7 @@ import (
 
 func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 	t.Helper()
-	rows, _, err := Metrics(context.Background(), r, k)
+	rows, _, err := measure.Metrics(context.Background(), r, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 
 func usageOf(t *testing.T, r *rundir.Run, k int) []shard.Usage {
 	t.Helper()
-	_, rows, err := Metrics(context.Background(), r, k)
+	_, rows, err := measure.Metrics(context.Background(), r, k)
 	if err != nil {
 		t.Fatal(err)
 	}

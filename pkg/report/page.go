@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -47,13 +49,13 @@ type headline struct{ Number, Unit, Words string }
 type setting struct{ Name, JSON string }
 
 // html renders the page.
-func (f *findings) html(drawn []chart) ([]byte, error) {
+func html(r *rundir.Run, s Summary, drawn []chart, shown []transcript) ([]byte, error) {
 	p := page{
-		Summary: f.Summary, State: stateWords(f.Summary), Measure: f.measureName(), Date: date(f.Created),
-		Headlines: headlines(f.Summary), ToDo: f.toDo(), BreakDowns: breakDowns(f.Summary), Graded: gradedTables(f.Summary), Accuracies: accuracyTable(f.Summary),
-		StageTable: stageTable(f.Summary), Ledger: webpage.Table{Rows: ledgerRows(f.Summary)}, Identity: f.identityRows(),
-		Objective: f.objective(), Recipe: string(f.run.RecipeBytes),
-		Transcripts: transcripts(f.before, f.newest), Unknown: unknownRows(f.Summary), Said: said(f.Summary),
+		Summary: s, State: stateWords(s), Measure: measureName(s), Date: date(s.Created),
+		Headlines: headlines(s), ToDo: toDo(s), BreakDowns: breakDowns(s), Graded: gradedTables(s), Accuracies: accuracyTable(s),
+		StageTable: stageTable(s), Ledger: webpage.Table{Rows: ledgerRows(s)}, Identity: identityRows(r, s),
+		Objective: objective(s.Newest), Recipe: string(r.RecipeBytes),
+		Transcripts: shown, Unknown: unknownRows(s), Said: said(s),
 	}
 	for _, d := range drawn {
 		drawing := webpage.NewFigure(d.svg, d.Caption)
@@ -80,8 +82,8 @@ func headlines(s Summary) []headline {
 	}
 	was, is := value(before, accuracyOf), value(after, accuracyOf)
 	list := []headline{
-		{percent(was), "%", "held-out " + s.measureName() + " before"},
-		{percent(is), "%", "held-out " + s.measureName() + " " + of},
+		{percent(was), "%", "held-out " + measureName(s) + " before"},
+		{percent(is), "%", "held-out " + measureName(s) + " " + of},
 		{change(difference(was, is)), "points", "gained " + by},
 	}
 	if s.Steps > 0 {
@@ -163,7 +165,7 @@ type kindTable struct {
 // kindTables lists those that have something to compare.
 func kindTables(s Summary) []kindTable {
 	return slices.DeleteFunc([]kindTable{
-		{"By held-out set", "held-out set", s.bySet()},
+		{"By held-out set", "held-out set", bySet(s)},
 		{"By kind", "kind", s.AccuracyByKind},
 		{"By level", "level", s.AccuracyByLevel},
 		{"Milestones", "milestone", s.Milestones},
@@ -211,7 +213,7 @@ func stageTable(s Summary) *webpage.Table {
 func ledgerRows(s Summary) [][]string {
 	rows := [][]string{
 		{"responses planned", grouped(int64(s.Ledger.Planned))},
-		{"segments with a fate", grouped(int64(s.Ledger.Segments))},
+		{"segments with a disposition", grouped(int64(s.Ledger.Segments))},
 		{"trained on", grouped(int64(s.Ledger.Trained))},
 	}
 	for _, reason := range byCount(s.Ledger.Dropped) {
@@ -244,8 +246,7 @@ func ledgerRows(s Summary) [][]string {
 	return rows
 }
 
-func (f *findings) identityRows() [][2]string {
-	s := f.Summary
+func identityRows(r *rundir.Run, s Summary) [][2]string {
 	rows := [][2]string{
 		{"run", s.RunID},
 		{"made", date(s.Created) + " by " + s.BinaryVersion},
@@ -255,11 +256,11 @@ func (f *findings) identityRows() [][2]string {
 	for _, choice := range s.Composition {
 		rows = append(rows, [2]string{choice.Axis, choice.Text})
 	}
-	for _, data := range f.run.Identity.Data {
+	for _, data := range r.Identity.Data {
 		rows = append(rows, [2]string{"data sha256", data.SHA256 + "  " + data.Path})
 	}
-	if f.last != nil {
-		for _, file := range f.last.Files {
+	if s.Newest != nil {
+		for _, file := range s.Newest.Files {
 			rows = append(rows, [2]string{fmt.Sprintf("policy v%06d", *s.PolicyVersion), file.SHA256 + "  " + file.Name})
 		}
 	}
@@ -277,21 +278,21 @@ func (f *findings) identityRows() [][2]string {
 
 // objective is what the learner that made the newest policy wrote into its
 // manifest.
-func (f *findings) objective() []setting {
-	if f.last == nil {
+func objective(newest *seal.Manifest) []setting {
+	if newest == nil {
 		return nil
 	}
 	var names []string
-	for name := range f.last.Notes {
+	for name := range newest.Notes {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	var settings []setting
 	for _, name := range names {
 		var b bytes.Buffer
-		if err := json.Indent(&b, f.last.Notes[name], "", "  "); err != nil {
+		if err := json.Indent(&b, newest.Notes[name], "", "  "); err != nil {
 			b.Reset()
-			b.Write(f.last.Notes[name])
+			b.Write(newest.Notes[name])
 		}
 		settings = append(settings, setting{name, b.String()})
 	}
@@ -333,5 +334,26 @@ func unknownRows(s Summary) [][2]string {
 		rows = append(rows, [2]string{key, reason})
 	}
 	slices.SortFunc(rows, func(a, b [2]string) int { return strings.Compare(a[1]+a[0], b[1]+b[0]) })
+	return rows
+}
+
+// auditRows are the audit's counts in a table of the page.
+func auditRows(a *RewardAudit) [][]string {
+	if a == nil {
+		return nil
+	}
+	var rows [][]string
+	for _, reason := range byCount(a.Reasons) {
+		rows = append(rows, []string{"score: " + reason, grouped(int64(a.Reasons[reason]))})
+	}
+	for _, f := range a.Forms {
+		rows = append(rows, []string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})
+	}
+	for _, d := range a.Disagreements {
+		compared := grouped(int64(d.Compared))
+		rows = append(rows,
+			[]string{"accepted by " + d.Verifier + " alone", grouped(int64(d.Accepts)) + " of " + compared},
+			[]string{"refused by " + d.Verifier + " alone", grouped(int64(d.Refuses)) + " of " + compared})
+	}
 	return rows
 }

@@ -40,24 +40,17 @@ func errorOf(v Version) *float64    { return v.StandardError }
 func greedyOf(v Version) *float64   { return v.GreedyAccuracy }
 func deltaOf(v Version) *float64    { return v.DeltaK }
 
-// unmeasured is a policy version of which not all shards of the evaluation are sealed.
-type unmeasured struct{ version, sealed, shards int }
-
-func (u unmeasured) String() string {
-	return fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", u.version, u.sealed, u.shards)
-}
-
-// toDo says in words what of a run is still to be made.
-func (f *findings) toDo() []string {
-	if f.State == string(status.StateDone) {
+// toDo lists in words what remains to be done of a run.
+func toDo(s Summary) []string {
+	if s.State == string(status.StateDone) {
 		return nil
 	}
 	var words []string
-	next, last := 1, f.Iterations
-	if f.PolicyVersion == nil {
+	next, last := 1, s.Iterations
+	if s.PolicyVersion == nil {
 		words = append(words, "The policy that the run starts from.")
 	} else {
-		next = *f.PolicyVersion + 1
+		next = *s.PolicyVersion + 1
 	}
 	switch {
 	case next < last:
@@ -66,10 +59,10 @@ func (f *findings) toDo() []string {
 		words = append(words, fmt.Sprintf("Iteration %d, the last.", next))
 	}
 	var later []string
-	for _, e := range f.unmeasured {
-		name := fmt.Sprintf("v%06d", e.version)
-		if f.PolicyVersion != nil && e.version <= *f.PolicyVersion {
-			words = append(words, fmt.Sprintf("The evaluation of policy %s: %d of %d shards are sealed.", name, e.sealed, e.shards))
+	for _, e := range s.Unmeasured {
+		name := fmt.Sprintf("v%06d", e.Version)
+		if s.PolicyVersion != nil && e.Version <= *s.PolicyVersion {
+			words = append(words, fmt.Sprintf("The evaluation of policy %s: %d of %d shards are sealed.", name, e.Sealed, e.Shards))
 		} else {
 			later = append(later, name)
 		}
@@ -79,7 +72,39 @@ func (f *findings) toDo() []string {
 		later = append(later[:most-1], "…", later[n-1])
 	}
 	if len(later) > 0 {
-		words = append(words, fmt.Sprintf("The evaluation of policies that are not made yet: %s.", strings.Join(later, ", ")))
+		words = append(words, fmt.Sprintf("The evaluation of policies that do not exist yet: %s.", strings.Join(later, ", ")))
 	}
 	return words
+}
+
+// versionOf is the evaluation of a policy version; nil for none.
+func versionOf(s SetAccuracy, version int) *Version {
+	for i := range s.Versions {
+		if s.Versions[i].Version == version {
+			return &s.Versions[i]
+		}
+	}
+	return nil
+}
+
+// bySet lists the accuracies of the sets as those of kinds are: of first answers,
+// and after the last step.
+func bySet(s Summary) []KindAccuracy {
+	var all []KindAccuracy
+	for _, set := range s.AccuracyBySet {
+		for step := 0; step <= set.Steps; step += max(1, set.Steps) {
+			k := KindAccuracy{Kind: set.Set, Problems: set.Problems}
+			if step > 0 {
+				k.Kind = fmt.Sprintf("%s, after step %d", set.Set, step)
+			}
+			if v := versionOf(set, 0); v != nil && step < len(v.AccuracyByStep) {
+				k.Before, k.BeforeStandardError = &v.AccuracyByStep[step], v.StandardErrorByStep[step]
+			}
+			if v := versionOf(set, s.Iterations); v != nil && step < len(v.AccuracyByStep) {
+				k.After, k.AfterStandardError = &v.AccuracyByStep[step], v.StandardErrorByStep[step]
+			}
+			all = append(all, k)
+		}
+	}
+	return all
 }

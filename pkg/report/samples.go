@@ -1,9 +1,14 @@
 package report
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -22,6 +27,7 @@ type transcript struct {
 	Prompt  string
 	Sample  string
 	Chains  []answers
+	key     chainKey
 }
 
 // answers is one policy's line of answers.
@@ -34,7 +40,7 @@ type answers struct {
 type answer struct {
 	Step      int
 	Text      string
-	Extracted string // the answer that was judged, when it is not the whole text
+	Extracted string // the answer that was scored, when it is not the whole text
 	Outcome   string
 	Right     bool
 }
@@ -99,6 +105,61 @@ func transcripts(before, after []shard.EvaluationRow) []transcript {
 	return picked
 }
 
+// readTranscripts picks transcripts of the run's first policy version and of the newest that
+// is measured. The rows are read twice, so that no more texts are in memory than are shown.
+func readTranscripts(ctx context.Context, r *measure.Rows) ([]transcript, error) {
+	s, err := r.Summary(ctx)
+	if err != nil || len(s.AccuracyByVersion) == 0 {
+		return nil, err
+	}
+	versions := []int{-1, s.AccuracyByVersion[len(s.AccuracyByVersion)-1].Version}
+	if s.AccuracyByVersion[0].Version == 0 {
+		versions[0] = 0
+	}
+	read := func(keep func(*shard.EvaluationRow) bool) (rows [2][]shard.EvaluationRow, err error) {
+		for i, version := range versions {
+			for n := range r.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: max(0, version)}) {
+				if version < 0 {
+					break
+				}
+				for row, err := range shard.Rows[shard.EvaluationRow](ctx, r.Dir.Evaluation(version, n), r.Graph.Reading(0)) {
+					if err != nil {
+						return rows, err
+					}
+					if cmp.Or(row.Set, string(env.Test)) == string(env.Test) && keep(&row) {
+						rows[i] = append(rows[i], row)
+					}
+				}
+			}
+		}
+		return rows, nil
+	}
+	outcomes, err := read(func(row *shard.EvaluationRow) bool {
+		*row = shard.EvaluationRow{TaskID: row.TaskID, Sample: row.Sample, Step: row.Step, Outcome: row.Outcome, PolicyVersion: row.PolicyVersion}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	picked := map[chainKey]bool{}
+	for _, t := range transcripts(outcomes[0], outcomes[1]) {
+		picked[t.key] = true
+	}
+	rows, err := read(func(row *shard.EvaluationRow) bool { return picked[chainKey{row.TaskID, row.Sample}] })
+	return transcripts(rows[0], rows[1]), err
+}
+
+// chainKey names one line of answers to one problem.
+type chainKey struct {
+	task   string
+	sample int32
+}
+
+// measured are the rows that have an answer of the policy's own.
+func measured(rows []shard.EvaluationRow) []shard.EvaluationRow {
+	return slices.DeleteFunc(slices.Clone(rows), func(r shard.EvaluationRow) bool { return !shard.Outcome(r.Outcome).Policys() })
+}
+
 // chains groups rows by problem and sample, in their order. Rows of a chain
 // are in the order of steps.
 func chains(rows []shard.EvaluationRow) (map[chainKey][]shard.EvaluationRow, []chainKey) {
@@ -115,7 +176,7 @@ func chains(rows []shard.EvaluationRow) (map[chainKey][]shard.EvaluationRow, []c
 }
 
 func newTranscript(pattern string, key chainKey, before, after []shard.EvaluationRow) transcript {
-	t := transcript{Pattern: pattern, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
+	t := transcript{key: key, Pattern: pattern, Task: key.task, Kind: after[0].Kind, Prompt: clipped(after[0].Prompt, promptRunes), Sample: "greedy"}
 	if key.sample >= 0 {
 		t.Sample = fmt.Sprintf("sample %d", key.sample)
 	}

@@ -174,7 +174,7 @@ func BenchmarkAdvance(b *testing.B) {
 					b.Fatal(err)
 				}
 				for b.Loop() {
-					measure(b, f.run, "advance", shards)
+					timed(b, f.run, "advance", shards)
 				}
 			})
 		}

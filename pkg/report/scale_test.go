@@ -98,17 +98,17 @@ func measureScale(b *testing.B, f *fixture, name string, shards int) {
 	for _, command := range []string{"nothing", "status", "verify", "report"} {
 		b.Run(name+"/"+command, func(b *testing.B) {
 			for b.Loop() {
-				measure(b, f.run, command, shards)
+				timed(b, f.run, command, shards)
 			}
 			b.ReportMetric(float64(files(b, f)), "files")
 		})
 	}
 }
 
-// measure runs a command on a run: here for the time and the bytes allocated, the least
+// timed runs a command on a run: here for the time and the bytes allocated, the least
 // of three times, since other work only adds to them; then by itself for the most memory
 // that it held, and once more under strace for the operations on files of the run.
-func measure(b *testing.B, r *rundir.Run, command string, shards int) {
+func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 	b.Helper()
 	wall, cpu, allocated := math.Inf(1), math.Inf(1), math.Inf(1)
 	for range 3 {

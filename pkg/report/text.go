@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/guptarohit/asciigraph"
+
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // The curve of the terminal summary, in characters and lines.
@@ -115,7 +117,7 @@ func (t *textReport) accuracy() {
 	if s.AccuracyByVersion == nil {
 		return
 	}
-	t.line("\nHeld-out %s in %%, %d problems, avg@%d at temperature %g (± standard error)", s.measureName(), s.Problems, s.Samples, s.Temperature)
+	t.line("\nHeld-out %s in %%, %d problems, avg@%d at temperature %g (± standard error)", measureName(s), s.Problems, s.Samples, s.Temperature)
 	t.table(accuracyRows(s))
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
@@ -186,7 +188,7 @@ func (t *textReport) accounts() {
 		rows = append(rows, [2]string{"outcomes", words})
 	}
 	if a := s.RewardAudit; a != nil {
-		rows = append(rows, [2]string{"verdicts", counts(a.Reasons)})
+		rows = append(rows, [2]string{"scores", counts(a.Reasons)})
 		for _, warning := range a.Warnings {
 			rows = append(rows, [2]string{"warning", warning})
 		}
@@ -203,7 +205,7 @@ func (t *textReport) accounts() {
 	if s.WallSeconds != nil {
 		rows = append(rows, [2]string{"time", timeWords(s)})
 		for _, tail := range s.Tails {
-			if words := tail.words(); words != "" {
+			if words := tailWords(tail); words != "" {
 				rows = append(rows, [2]string{"tail", words})
 			}
 		}
@@ -286,4 +288,46 @@ func (t *textReport) missing() {
 	for _, reason := range reasons {
 		t.line("   %s", printable(reason))
 	}
+}
+
+// PrintSubmissions writes the tables of submissions for people, in percent: mean ±
+// population standard deviation (standard error).
+func PrintSubmissions(out io.Writer, s Submissions) error {
+	t := textReport{out: out}
+	t.table(submissionRows(s))
+	return t.err
+}
+
+// submissionRows are the table's lines for people: percent, mean ± population
+// standard deviation (standard error).
+func submissionRows(s Submissions) [][]string {
+	rows := [][]string{{"", "valid", "above median", "any medal", "rank 1−p/N", "MLE-Dojo's", "quality"}}
+	show := func(v Spread) string {
+		text := fmt.Sprintf("%.1f ± %.1f", 100*v.Mean, 100*v.StandardDeviation)
+		if v.StandardError != nil {
+			text += fmt.Sprintf(" (%.1f)", 100**v.StandardError)
+		}
+		return text
+	}
+	for _, r := range s.Rows {
+		rows = append(rows, []string{r.Chosen, show(r.Valid), show(r.AboveMedian), show(r.AnyMedal), show(r.HumanRank), show(r.HumanRankMLEDojo), show(r.Quality)})
+	}
+	return rows
+}
+
+// gradedTable is the table of a version.
+type gradedTable struct {
+	Title string
+	Table webpage.Table
+}
+
+// gradedTables are the tables of the first version and of the last.
+func gradedTables(s Summary) (tables []gradedTable) {
+	for i, v := range s.Submissions {
+		if i == 0 || i == len(s.Submissions)-1 {
+			head := fmt.Sprintf("Submissions of policy v%06d to %d %s, %d %s", v.Version, v.Tasks, plural(v.Tasks, "task"), v.Samples, plural(v.Samples, "sample"))
+			tables = append(tables, gradedTable{head, *webpage.NewTable(submissionRows(v))})
+		}
+	}
+	return tables
 }

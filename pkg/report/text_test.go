@@ -72,3 +72,13 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// Of arrays that wait for long a line has the wait, what a quorum would have saved, and the
+// nodes of slow tasks.
+func TestTailWords(t *testing.T) {
+	t.Parallel()
+	words := tailWords(Tail{Stage: "rollout", Arrays: 1, MedianSeconds: 10, P95Seconds: 10, LastSeconds: 100, QuorumSeconds: 80, Stragglers: map[string]int{"n2": 1}})
+	if !strings.Contains(words, "schedule.quorum 0.97 would have saved") || !strings.HasSuffix(words, "by node: n2 1") {
+		t.Errorf("it says %q", words)
+	}
+}

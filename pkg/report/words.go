@@ -2,19 +2,22 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // unknown stands for a number that is not known.
 const unknown = "-"
 
 // measureName is what the mean of held-out scores is called.
-func (s Summary) measureName() string {
+func measureName(s Summary) string {
 	if s.Graded {
 		return "mean score"
 	}
@@ -157,4 +160,23 @@ func shortened(s string, n int) (text string, cut bool) {
 		count++
 	}
 	return s, false
+}
+
+// tailWords is a line of the report; empty where nobody waited for long.
+func tailWords(t Tail) string {
+	if t.LastSeconds < 1 {
+		return ""
+	}
+	words := fmt.Sprintf("%s: half of an array after %s, 95 %% after %s, all after %s", t.Stage, duration(t.MedianSeconds), duration(t.P95Seconds), duration(t.LastSeconds))
+	if t.QuorumSeconds >= 1 {
+		words += fmt.Sprintf("; schedule.quorum %g would have saved %s", measure.TailQuorum, duration(t.QuorumSeconds))
+	}
+	if len(t.Stragglers) > 0 {
+		var nodes []string
+		for _, node := range slices.Sorted(maps.Keys(t.Stragglers)) {
+			nodes = append(nodes, fmt.Sprintf("%s %d", node, t.Stragglers[node]))
+		}
+		words += "; tasks of twice the usual time, by node: " + strings.Join(nodes[:min(len(nodes), 8)], ", ")
+	}
+	return words
 }

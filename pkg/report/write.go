@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -20,31 +21,36 @@ import (
 // file replaces its predecessor whole, summary.json last, so the report of a
 // run that is under way may be made at any time.
 func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
-	f, err := collect(ctx, r)
+	rows := measure.Of(r)
+	s, err := rows.Summary(ctx)
 	if err != nil {
-		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
+		return s, err
 	}
-	for k := range f.Iterations + 1 {
-		if _, _, err := Metrics(ctx, r, k); err != nil {
-			return f.Summary, err
+	for k := range s.Iterations + 1 {
+		if _, _, err := measure.Metrics(ctx, r, k); err != nil {
+			return s, err
 		}
 	}
 	attempt := seal.AttemptFromEnv()
-	drawn := figures(f.Summary)
+	drawn := figures(s)
 	for _, d := range drawn {
 		if err := seal.Replace(filepath.Join(r.Dir.Report(), "figures", d.Name+".svg"), d.svg, attempt); err != nil {
-			return f.Summary, err
+			return s, err
 		}
 	}
-	content, err := f.html(drawn)
+	shown, err := readTranscripts(ctx, rows)
 	if err != nil {
-		return f.Summary, err
+		return s, err
+	}
+	content, err := html(r, s, drawn, shown)
+	if err != nil {
+		return s, err
 	}
 	if err := seal.Replace(filepath.Join(r.Dir.Report(), "index.html"), content, attempt); err != nil {
-		return f.Summary, err
+		return s, err
 	}
-	if content, err = plainjson.Document(f.Summary); err != nil {
-		return f.Summary, fmt.Errorf("encoding the summary: %w", err)
+	if content, err = plainjson.Document(s); err != nil {
+		return s, fmt.Errorf("encoding the summary: %w", err)
 	}
-	return f.Summary, seal.Replace(filepath.Join(r.Dir.Report(), "summary.json"), content, attempt)
+	return s, seal.Replace(filepath.Join(r.Dir.Report(), "summary.json"), content, attempt)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -51,13 +52,17 @@ func TestKeptSummaries(t *testing.T) {
 			if m == nil || !r.Done {
 				continue
 			}
-			if s := m.summary; s.State != "done" || s.Seed != r.Seed || !cmp.Equal(s.PolicySHA256, r.PolicySHA256) {
+			if s, err := m.Summary(t.Context()); err != nil || s.State != "done" || s.Seed != r.Seed || !cmp.Equal(s.PolicySHA256, r.PolicySHA256) {
 				t.Errorf("the summary of %s/%s is not of the run of the page: %s, seed %d", e.Name, r.Name, s.State, s.Seed)
 			}
-			for _, measure := range planned.measures() {
+			for _, of := range planned.measures() {
+				over, err := of.over()
+				if err != nil {
+					t.Fatal(err)
+				}
 				// A summary has few of the metrics of iterations.
-				if got, happened, err := m.value(t.Context(), measure); err == nil && happened && got != r.Measures[measure.key()] {
-					t.Errorf("%s/%s: %s is %v on the page, and %v in its summary", e.Name, r.Name, measure.key(), r.Measures[measure.key()], got)
+				if got, happened, err := m.Number(t.Context(), of.Metric, over); err == nil && happened && got != r.Measures[of.key()] {
+					t.Errorf("%s/%s: %s is %v on the page, and %v in its summary", e.Name, r.Name, of.key(), r.Measures[of.key()], got)
 				}
 			}
 		}
@@ -128,24 +133,20 @@ func TestKeptScores(t *testing.T) {
 }
 
 // readSummaries reads an archive of EXPERIMENT/RUN/report/summary.json.
-func readSummaries(t *testing.T, file string) map[string]map[string]*measured {
+func readSummaries(t *testing.T, file string) map[string]map[string]*measure.Rows {
 	t.Helper()
-	summaries := map[string]map[string]*measured{}
+	summaries := map[string]map[string]*measure.Rows{}
 	unpack(t, file, func(name string, content []byte) {
 		parts := strings.Split(name, "/")
 		if ok, _ := path.Match("*/*/report/summary.json", name); !ok {
 			t.Fatalf("%s is no summary of a run", name)
 		}
-		m := &measured{}
-		err := json.Unmarshal(content, &m.summary)
-		if err == nil {
-			err = json.Unmarshal(content, &m.keys)
-		}
+		m, err := measure.FromSummary(content)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if summaries[parts[0]] == nil {
-			summaries[parts[0]] = map[string]*measured{}
+			summaries[parts[0]] = map[string]*measure.Rows{}
 		}
 		summaries[parts[0]][parts[1]] = m
 	})

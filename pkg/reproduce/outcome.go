@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -62,7 +63,7 @@ type Run struct {
 	PolicySHA256  *string `json:"policy_sha256"`  // of the weights of its last version; null before it is done
 	WallSeconds   float64 `json:"wall_seconds"`
 	// Timeouts counts responses whose last program ran out of time. A faster machine may
-	// let it end, and a run learns from other verdicts then.
+	// let it end, and a run learns from other scores then.
 	Timeouts int `json:"timeouts"`
 
 	// Measures are what the claims and checks of the plan look at, by name. Those in Never
@@ -124,11 +125,8 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 		case err != nil:
 			return result, err
 		default:
-			m, err := read(ctx, opened)
-			if err == nil {
-				err = run.take(ctx, m, e.measures())
-			}
-			if err != nil {
+			run.Fingerprint = opened.Recipe.Fingerprint()
+			if err := run.take(ctx, measure.Of(opened), e.measures()); err != nil {
 				return result, fmt.Errorf("run %q: %w", planned.Name, err)
 			}
 		}
@@ -136,26 +134,6 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 	}
 	e.judge(&result)
 	return result, nil
-}
-
-// take has what is measured of a run.
-func (r *Run) take(ctx context.Context, m *measured, measures []Measure) (err error) {
-	s := m.summary
-	if m.run != nil {
-		r.Fingerprint = m.run.Recipe.Fingerprint()
-	}
-	r.RecipeSHA256, r.BinaryVersion, r.Done = s.RecipeSHA256, s.BinaryVersion, s.State == "done"
-	if s.WallSeconds != nil {
-		r.WallSeconds = *s.WallSeconds
-	}
-	if !r.Done {
-		return nil
-	}
-	r.PolicySHA256 = s.PolicySHA256
-	if r.Timeouts, err = m.timeouts(ctx); err != nil {
-		return err
-	}
-	return r.fill(ctx, m, measures)
 }
 
 // judge gives every claim of an experiment its verdict from what its runs measured.

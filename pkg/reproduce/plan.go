@@ -19,6 +19,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 )
@@ -84,9 +85,11 @@ type Claim struct {
 
 // Measure is a number of a run.
 type Measure struct {
-	// Metric is a key of a run's summary.json, such as delta_k, corrections.net or
-	// accuracy_by_step.4; or STAGE/NAME of its metrics: the sum over its shards, averaged
-	// over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient of two sums.
+	// Metric is the name of a measure, as lathe compare --measure takes it: a key of a run's
+	// summary.json, such as delta_k, corrections.net or accuracy_by_step.4; a column of a
+	// table, such as transitions.f2s; or STAGE/NAME of the metrics of tasks: the sum over
+	// its shards, averaged over iterations, or, as STAGE/NAME per STAGE/NAME, the quotient
+	// of two sums.
 	Metric     string `yaml:"metric"`
 	Iterations string `yaml:"iterations"` // of a metric, such as 16-20; empty for all from 1
 }
@@ -100,10 +103,10 @@ func (m Measure) key() string {
 }
 
 func (m Measure) validate(check *config.Checker, at string) {
-	if !metricOK.MatchString(m.Metric) {
-		check.Add(at+".metric", m.Metric, "is no key of a summary and no STAGE/NAME, nor STAGE/NAME per STAGE/NAME")
+	if err := measure.CheckPath(m.Metric); err != nil {
+		check.Add(at+".metric", m.Metric, "is not valid: %v", err)
 	}
-	if _, _, err := m.iterations(); err != nil {
+	if _, err := m.over(); err != nil {
 		check.Add(at+".iterations", m.Iterations, "must be iterations such as 16-20")
 	}
 }
@@ -133,10 +136,7 @@ const (
 	Lower  = "lower"
 )
 
-var (
-	nameOK   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	metricOK = regexp.MustCompile(`^([a-z_0-9.]+|[a-z]+/\S+( per [a-z]+/\S+)?)$`)
-)
+var nameOK = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // Load reads a plan and checks it: names, seeds, and that the methods of each claim are
 // recipes of its experiment. The paths of recipes come back absolute.
@@ -207,16 +207,16 @@ func Load(path string) (Plan, error) {
 	return p, check.Err("plan " + path)
 }
 
-// iterations are the first and the last that a metric is taken over; last is 0 for all.
-func (m Measure) iterations() (first, last int, err error) {
+// over are the iterations that a metric is taken over.
+func (m Measure) over() (measure.Span, error) {
 	if m.Iterations == "" {
-		return 1, 0, nil
+		return measure.Span{First: 1}, nil
 	}
 	of, err := sweep.ParseSeeds(m.Iterations)
 	if err != nil {
-		return 0, 0, err
+		return measure.Span{}, err
 	}
-	return int(slices.Min(of)), int(slices.Max(of)), nil
+	return measure.Span{First: int(slices.Min(of)), Last: int(slices.Max(of))}, nil
 }
 
 // Only keeps the named experiments; without a name, all of them.

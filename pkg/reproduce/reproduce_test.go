@@ -2,7 +2,6 @@ package reproduce
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,39 +35,6 @@ func TestVerdict(t *testing.T) {
 	} {
 		if got := verdict(compare.SpreadOf(c.differences), c.direction, nil); got != c.want {
 			t.Errorf("%v, %s: %s, want %s", c.differences, c.direction, got, c.want)
-		}
-	}
-}
-
-// Two iterations with invalid shares of 1/4 and 3/8 of 8 and 16 responses: 8 of 24.
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	m := &measured{
-		sums: map[int]map[string]float64{1: {"buffer/invalid": 2, "buffer/responses": 8}, 2: {"buffer/invalid": 6, "buffer/responses": 16, "buffer/late": 4}, 3: {}},
-		keys: map[string]any{"delta_k": 0.5, "by_step": []any{0.25, 0.5}, "corrections": map[string]any{"net": 3.0}, "none": nil},
-	}
-	for _, c := range []struct {
-		metric, iterations string
-		want               float64 // NaN: not measured
-	}{
-		{"buffer/invalid per buffer/responses", "1-2", 1. / 3},
-		{"buffer/invalid", "1-2", 4},
-		{"buffer/late", "1-2", 2},
-		{"buffer/none per buffer/responses", "1-2", 0}, // what never happened
-		{"buffer/none", "1-2", math.NaN()},
-		{"buffer/invalid per buffer/none", "1-2", math.NaN()},
-		{"buffer/invalid", "3", math.NaN()},
-		{"delta_k", "", 0.5},
-		{"by_step.1", "", 0.5},
-		{"by_step.2", "", math.NaN()},
-		{"by_step.-1", "", math.NaN()},
-		{"corrections.net", "", 3},
-		{"corrections", "", math.NaN()},
-		{"none", "", math.NaN()},
-	} {
-		got, _, err := m.value(t.Context(), Measure{c.metric, c.iterations})
-		if math.IsNaN(c.want) != (err != nil) || err == nil && math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s of %s: %v, %v, want %v", c.metric, c.iterations, got, err, c.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
@@ -94,7 +94,7 @@ func TestPruning(t *testing.T) {
 	exact(t, pruned)
 	names := func(r *rundir.Run) (list []string) {
 		for k := range r.Recipe.Schedule.Iterations + 1 {
-			metrics, usage, err := report.Metrics(t.Context(), r, k)
+			metrics, usage, err := measure.Metrics(t.Context(), r, k)
 			if err != nil {
 				t.Fatal(err)
 			}

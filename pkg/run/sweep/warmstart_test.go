@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
@@ -71,7 +71,7 @@ func TestWarmStartTakesItsTime(t *testing.T) {
 		}
 	}
 	for _, r := range []*rundir.Run{first, second, third} {
-		costs, err := report.ReadCosts(t.Context(), r)
+		costs, err := measure.ReadCosts(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

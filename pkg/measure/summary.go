@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -104,6 +105,13 @@ type Summary struct {
 	PolicyVersion *int              `json:"policy_version"` // the newest that is sealed
 	PolicySHA256  *string           `json:"policy_sha256"`  // of model.safetensors of the run's last version
 	Missing       map[string]string `json:"missing"`        // key -> why its value is null
+
+	Unmeasured []Sealed       `json:"-"` // evaluated versions of which shards are missing, in their order
+	Newest     *seal.Manifest `json:"-"` // of the newest sealed policy; nil for none
+}
+
+func (s Sealed) String() string {
+	return fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", s.Version, s.Sealed, s.Shards)
 }
 
 // Version is the evaluation of one policy version.
@@ -134,51 +142,6 @@ type SetAccuracy struct {
 	Steps       int       `json:"steps"`
 	Temperature float64   `json:"temperature"`
 	Versions    []Version `json:"versions"`
-}
-
-// at is the evaluation of a policy version; nil for none.
-func (s SetAccuracy) at(version int) *Version {
-	for i := range s.Versions {
-		if s.Versions[i].Version == version {
-			return &s.Versions[i]
-		}
-	}
-	return nil
-}
-
-// bySet lists the accuracies of the sets as those of kinds are: of first answers,
-// and after the last step.
-func (s Summary) bySet() []KindAccuracy {
-	var all []KindAccuracy
-	for _, set := range s.AccuracyBySet {
-		for step := 0; step <= set.Steps; step += max(1, set.Steps) {
-			k := KindAccuracy{Kind: set.Set, Problems: set.Problems}
-			if step > 0 {
-				k.Kind = fmt.Sprintf("%s, after step %d", set.Set, step)
-			}
-			if v := set.at(0); v != nil && step < len(v.AccuracyByStep) {
-				k.Before, k.BeforeStandardError = &v.AccuracyByStep[step], v.StandardErrorByStep[step]
-			}
-			if v := set.at(s.Iterations); v != nil && step < len(v.AccuracyByStep) {
-				k.After, k.AfterStandardError = &v.AccuracyByStep[step], v.StandardErrorByStep[step]
-			}
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// Corrections compares answers before and after K self-improvement steps.
-type Corrections struct {
-	Chains    int `json:"chains"`     // sampled lines of answers
-	Corrected int `json:"corrected"`  // wrong at step 0, right at step K
-	Broken    int `json:"broken"`     // right at step 0, wrong at step K
-	KeptRight int `json:"kept_right"` // right at both
-	KeptWrong int `json:"kept_wrong"` // wrong at both
-	Net       int `json:"net"`        // corrected less broken
-	// Problems whose average over samples rose or fell.
-	ProblemsImproved int `json:"problems_improved"`
-	ProblemsWorsened int `json:"problems_worsened"`
 }
 
 // KindAccuracy is the accuracy of first answers on the problems of one kind.

@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 // RewardAudit says what the rewards of the sampled training responses were
 // given for.
 type RewardAudit struct {
-	Responses      int             `json:"responses"`       // that were judged
-	Reasons        map[string]int  `json:"reasons"`         // of verdicts
+	Responses      int             `json:"responses"`       // that were scored
+	Reasons        map[string]int  `json:"reasons"`         // of scores
 	BudgetHits     int             `json:"budget_hits"`     // answers that needed more work than one verification may do
 	Forms          []FormAudit     `json:"forms"`           // of reference answers
 	Disagreements  []VerifierAudit `json:"disagreements"`   // with other verifiers, on the same responses
@@ -32,7 +32,7 @@ type FormAudit struct {
 	Right     int    `json:"right"`
 }
 
-// VerifierAudit compares the run's verdicts with those of another verifier.
+// VerifierAudit compares the run's scores with those of another verifier.
 type VerifierAudit struct {
 	Verifier string `json:"verifier"`
 	Compared int    `json:"compared"`
@@ -44,7 +44,7 @@ type VerifierAudit struct {
 const (
 	warnBudget      = 0.01 // share of responses beyond the budget
 	warnUnreadable  = 0.5  // share of responses in which no answer can be read
-	warnDisagree    = 0.02 // share of responses that another verifier judges otherwise
+	warnDisagree    = 0.02 // share of responses that another verifier scores otherwise
 	warnForm        = 50   // responses to references of one form, none of them right
 	fewestInAShard  = 8    // responses, for one reward of all to be a sign
 	constantOfAll   = 0.5  // share of shards with one reward
@@ -121,28 +121,7 @@ func (a *RewardAudit) warn() {
 	}
 	for _, d := range a.Disagreements {
 		if strings.HasPrefix(d.Verifier, otherVerifiers) && float64(d.Accepts+d.Refuses) > warnDisagree*float64(d.Compared) {
-			add("%s judges %d of %d responses otherwise", d.Verifier, d.Accepts+d.Refuses, d.Compared)
+			add("%s scores %d of %d responses otherwise", d.Verifier, d.Accepts+d.Refuses, d.Compared)
 		}
 	}
-}
-
-// auditRows are the audit's counts in a table of the page.
-func auditRows(a *RewardAudit) [][]string {
-	if a == nil {
-		return nil
-	}
-	var rows [][]string
-	for _, reason := range byCount(a.Reasons) {
-		rows = append(rows, []string{"verdict: " + reason, grouped(int64(a.Reasons[reason]))})
-	}
-	for _, f := range a.Forms {
-		rows = append(rows, []string{"right answers to " + f.Form, fmt.Sprintf("%s of %s", grouped(int64(f.Right)), grouped(int64(f.Responses)))})
-	}
-	for _, d := range a.Disagreements {
-		compared := grouped(int64(d.Compared))
-		rows = append(rows,
-			[]string{"accepted by " + d.Verifier + " alone", grouped(int64(d.Accepts)) + " of " + compared},
-			[]string{"refused by " + d.Verifier + " alone", grouped(int64(d.Refuses)) + " of " + compared})
-	}
-	return rows
 }

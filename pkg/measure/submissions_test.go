@@ -1,16 +1,19 @@
-package report
+package measure
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// graded is a valid attempt: its validation score, its test score, its rank, its
+// gradedRow is a valid attempt: its validation score, its test score, its rank, its
 // medal and its seconds.
-func graded(task string, sample, step int32, validation, test, rank, medal, seconds float64) shard.EvaluationRow {
+func gradedRow(task string, sample, step int32, validation, test, rank, medal, seconds float64) shard.EvaluationRow {
 	return shard.EvaluationRow{
 		TaskID: task, Sample: sample, Step: step, AttemptKind: "improve", Outcome: "ok", Score: test, ExecuteSeconds: seconds,
 		RewardParts: []shard.RewardPart{
@@ -19,7 +22,7 @@ func graded(task string, sample, step int32, validation, test, rank, medal, seco
 	}
 }
 
-func broken(task string, sample, step int32, seconds float64) shard.EvaluationRow {
+func brokenRow(task string, sample, step int32, seconds float64) shard.EvaluationRow {
 	return shard.EvaluationRow{TaskID: task, Sample: sample, Step: step, AttemptKind: "initial", Outcome: "invalid", ExecuteSeconds: seconds}
 }
 
@@ -38,15 +41,15 @@ func broken(task string, sample, step int32, seconds float64) shard.EvaluationRo
 func TestSubmissions(t *testing.T) {
 	t.Parallel()
 	rows := []shard.EvaluationRow{
-		graded("a", 0, 0, 0.5, 0.2, 0.2, 0, 2), graded("a", 0, 1, 0.3, 0.9, 0.9, 3, 2), graded("a", 0, 2, 0.6, 0.1, 0.1, 0, 2),
-		broken("a", 1, 0, 3), graded("a", 1, 1, 0.1, 0.5, 0.5, 1, 2), broken("a", 1, 2, 2),
-		graded("b", 0, 0, 0.9, 0.4, 0.4, 0, 1), broken("b", 0, 1, 1), graded("b", 0, 2, 0.8, 0.7, 0.7, 2, 1),
-		graded("b", 1, 0, 0.9, 0.6, 0.6, 2, 4), broken("b", 1, 1, 1), broken("b", 1, 2, 1),
-		graded("b", -1, 0, 1, 1, 1, 3, 1), // the greedy one is no sample
+		gradedRow("a", 0, 0, 0.5, 0.2, 0.2, 0, 2), gradedRow("a", 0, 1, 0.3, 0.9, 0.9, 3, 2), gradedRow("a", 0, 2, 0.6, 0.1, 0.1, 0, 2),
+		brokenRow("a", 1, 0, 3), gradedRow("a", 1, 1, 0.1, 0.5, 0.5, 1, 2), brokenRow("a", 1, 2, 2),
+		gradedRow("b", 0, 0, 0.9, 0.4, 0.4, 0, 1), brokenRow("b", 0, 1, 1), gradedRow("b", 0, 2, 0.8, 0.7, 0.7, 2, 1),
+		gradedRow("b", 1, 0, 0.9, 0.6, 0.6, 2, 4), brokenRow("b", 1, 1, 1), brokenRow("b", 1, 2, 1),
+		gradedRow("b", -1, 0, 1, 1, 1, 3, 1), // the greedy one is no sample
 	}
-	s := submissions(7, rows, 8)
-	if s.Tasks != 2 || s.Samples != 2 || s.Version != 7 {
-		t.Fatalf("%d tasks, %d samples, version %d", s.Tasks, s.Samples, s.Version)
+	s := SubmissionsOf(rows, 8)
+	if s.Tasks != 2 || s.Samples != 2 {
+		t.Fatalf("%d tasks, %d samples", s.Tasks, s.Samples)
 	}
 	want := map[string][2]float64{ // mean rank, share with a medal
 		"first attempt": {0.3, 0.25}, "best of 2 attempts": {0.425, 0.5}, "best of 3 attempts": {0.4, 0.5},
@@ -76,7 +79,12 @@ func TestSubmissions(t *testing.T) {
 	if got := s.ByAttempt; len(got) != 2 || got[0] != (AttemptShare{"improve", 7, 1}) || got[1] != (AttemptShare{"initial", 5, 0}) {
 		t.Errorf("by attempt: %v", got)
 	}
-	if submissions(1, []shard.EvaluationRow{{Outcome: "ok"}}, 0) != nil {
+	// What failed for a reason of ours is no attempt, as in analysis/submissions.sql.
+	failed := append(slices.Clone(rows), shard.EvaluationRow{TaskID: "a", Sample: 0, Step: 3, AttemptKind: "improve", Outcome: "infra"})
+	if diff := cmp.Diff(s, SubmissionsOf(failed, 8)); diff != "" {
+		t.Errorf("with a failure of ours (-without +with):\n%s", diff)
+	}
+	if SubmissionsOf([]shard.EvaluationRow{{Outcome: "ok"}}, 0) != nil {
 		t.Error("a task without a leaderboard has a table")
 	}
 }
@@ -89,14 +97,14 @@ func TestSubmissions(t *testing.T) {
 func TestSubmissionsOfTurns(t *testing.T) {
 	t.Parallel()
 	turn := func(validation, rank, seconds float64) shard.EvaluationTurn {
-		r := graded("", 0, 0, validation, rank, rank, 0, 0)
+		r := gradedRow("", 0, 0, validation, rank, rank, 0, 0)
 		return shard.EvaluationTurn{Outcome: r.Outcome, Score: r.Score, RewardParts: r.RewardParts, ExecuteSeconds: seconds}
 	}
-	asked := broken("a", 0, 0, 6)
+	asked := brokenRow("a", 0, 0, 6)
 	asked.EarlierTurns = []shard.EvaluationTurn{turn(0.5, 0.2, 2), turn(0.7, 0.6, 3)}
-	second := graded("a", 1, 1, 0.1, 0.3, 0.3, 0, 5)
+	second := gradedRow("a", 1, 1, 0.1, 0.3, 0.3, 0, 5)
 	second.EarlierTurns = []shard.EvaluationTurn{turn(0.2, 0.4, 4)}
-	s := submissions(0, []shard.EvaluationRow{asked, broken("a", 1, 0, 1), second}, 5)
+	s := SubmissionsOf([]shard.EvaluationRow{asked, brokenRow("a", 1, 0, 1), second}, 5)
 	want := map[string][2]float64{ // mean rank, share valid
 		"first attempt": {0.3, 0.5}, "best of 2 attempts": {0.5, 1}, "first valid": {0.3, 1}, "best of the first 2 valid": {0.5, 1},
 		"best after 1 s": {0, 0}, "best after 4 s": {0.1, 0.5}, "best after 5 s": {0.5, 1}, "oracle: best of 2 samples by test grade": {0.6, 1},

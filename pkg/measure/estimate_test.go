@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"fmt"
@@ -18,18 +18,18 @@ func TestEstimate(t *testing.T) {
 	for i, x := range []float64{1, 2, 3, 4} {
 		tl.add(fmt.Sprint(i), x)
 	}
-	e, ok := tl.estimate()
-	if !ok || e.mean != 2.5 || e.problems != 4 || e.responses != 4 {
+	e := tl.estimate()
+	if e == nil || e.Mean != 2.5 || e.Problems != 4 || e.Responses != 4 {
 		t.Fatalf("estimate %+v", e)
 	}
-	near(t, "standard error", e.err, math.Sqrt(5.0/3)/2)
+	near(t, "standard error", e.StandardError, math.Sqrt(5.0/3)/2)
 	// Repeating each value adds no information, so no precision either.
 	for i, x := range []float64{1, 2, 3, 4} {
 		tl.add(fmt.Sprint(i), x)
 	}
-	e, _ = tl.estimate()
-	near(t, "standard error of copies", e.err, math.Sqrt(5.0/3)/2)
-	if _, ok := new(tally).estimate(); ok {
+	e = tl.estimate()
+	near(t, "standard error of copies", e.StandardError, math.Sqrt(5.0/3)/2)
+	if new(tally).estimate() != nil {
 		t.Error("nothing has an estimate")
 	}
 }
@@ -56,23 +56,23 @@ func TestEstimateInvariances(t *testing.T) {
 			last := values[len(values)-1-i]
 			reversed.add(last.problem, last.x)
 		}
-		a, _ := plain.estimate()
-		b, _ := shifted.estimate()
-		c, _ := reversed.estimate()
-		if a.err == nil || b.err == nil || c.err == nil { // problems that do not differ
-			if math.Abs(b.mean-a.mean-shift) > 1e-9 {
-				t.Fatalf("shifting by %v turns %v into %v", shift, a.mean, b.mean)
+		a := plain.estimate()
+		b := shifted.estimate()
+		c := reversed.estimate()
+		if a.StandardError == nil || b.StandardError == nil || c.StandardError == nil { // problems that do not differ
+			if math.Abs(b.Mean-a.Mean-shift) > 1e-9 {
+				t.Fatalf("shifting by %v turns %v into %v", shift, a.Mean, b.Mean)
 			}
 			return
 		}
-		if math.Abs(b.mean-a.mean-shift) > 1e-9 || math.Abs(*b.err-*a.err) > 1e-9 {
-			t.Fatalf("shifting by %v turns %v ± %v into %v ± %v", shift, a.mean, *a.err, b.mean, *b.err)
+		if math.Abs(b.Mean-a.Mean-shift) > 1e-9 || math.Abs(*b.StandardError-*a.StandardError) > 1e-9 {
+			t.Fatalf("shifting by %v turns %v ± %v into %v ± %v", shift, a.Mean, *a.StandardError, b.Mean, *b.StandardError)
 		}
-		if math.Abs(c.mean-a.mean) > 1e-9 || math.Abs(*c.err-*a.err) > 1e-9 {
-			t.Fatalf("reversing turns %v ± %v into %v ± %v", a.mean, *a.err, c.mean, *c.err)
+		if math.Abs(c.Mean-a.Mean) > 1e-9 || math.Abs(*c.StandardError-*a.StandardError) > 1e-9 {
+			t.Fatalf("reversing turns %v ± %v into %v ± %v", a.Mean, *a.StandardError, c.Mean, *c.StandardError)
 		}
-		if *a.err < 0 || math.IsNaN(*a.err) {
-			t.Fatalf("standard error %v", *a.err)
+		if *a.StandardError < 0 || math.IsNaN(*a.StandardError) {
+			t.Fatalf("standard error %v", *a.StandardError)
 		}
 	})
 }
@@ -102,7 +102,24 @@ func TestMerged(t *testing.T) {
 			t.Errorf("%v seconds of work until %v, want %v", got, c.until, c.want)
 		}
 	}
-	if m := median([]float64{3, 1, 2}); m != 2 {
-		t.Errorf("median %v, want 2", m)
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}, {[]float64{1, 8}, 4.5}} {
+		if m := Median(c.values); m != c.want {
+			t.Errorf("the median of %v is %v, want %v", c.values, m, c.want)
+		}
 	}
+}
+
+func near(t *testing.T, name string, got *float64, want float64) {
+	t.Helper()
+	if got == nil || math.Abs(*got-want) > 1e-12 {
+		t.Errorf("%s is %v, want %v", name, got, want)
+	}
+}
+
+// second is a time of the tests' clock.
+func second(n float64) time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
 }

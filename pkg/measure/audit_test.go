@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"testing"
@@ -34,7 +34,7 @@ func TestAudit(t *testing.T) {
 			"all rewards are 0 in 1 of 2 shards: nothing can be learned from them; look at the reasons and at a few responses",
 			"2 answers need more work than one verification may do: a policy may be learning to write such answers",
 			"none of 50 answers to references of the form set is right",
-			"math-verify-0.8 judges 3 of 68 responses otherwise",
+			"math-verify-0.8 scores 3 of 68 responses otherwise",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"slices"
@@ -126,11 +126,4 @@ func orchestration(byIteration map[int][]finishedTask, all []finishedTask, itera
 		previous, known = window, true
 	}
 	return wall, idle
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

@@ -1,11 +1,9 @@
-package report
+package measure
 
 import (
-	"fmt"
-	"maps"
-	"math"
 	"slices"
-	"strings"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
@@ -24,8 +22,8 @@ type Tail struct {
 	Stragglers    map[string]int `json:"stragglers"` // tasks that took twice the median of their array, by node
 }
 
-// tailQuorum is the share of tasks that the saving is worked out for.
-const tailQuorum = 0.97
+// TailQuorum is the share of tasks that the saving is worked out for.
+const TailQuorum = 0.97
 
 // tails sums up the arrays of each stage, in the order of an iteration.
 func tails(tasks []finishedTask) []Tail {
@@ -52,11 +50,11 @@ func tails(tasks []finishedTask) []Tail {
 				ends, took = append(ends, span{window.from, t.span.to}.seconds()), append(took, t.span.seconds())
 			}
 			slices.Sort(ends)
-			tail.MedianSeconds += median(ends)
-			tail.P95Seconds += ends[reached(len(ends), 0.95)]
+			tail.MedianSeconds += Median(ends)
+			tail.P95Seconds += stat.Quantile(0.95, stat.Empirical, ends, nil)
 			tail.LastSeconds += ends[len(ends)-1]
-			tail.QuorumSeconds += ends[len(ends)-1] - ends[reached(len(ends), tailQuorum)]
-			for usual, i := median(took), 0; i < len(array); i++ {
+			tail.QuorumSeconds += ends[len(ends)-1] - stat.Quantile(TailQuorum, stat.Empirical, ends, nil)
+			for usual, i := Median(took), 0; i < len(array); i++ {
 				if took[i] > 2*usual {
 					tail.Stragglers[array[i].outputs[0].manifest.Host]++
 				}
@@ -70,27 +68,4 @@ func tails(tasks []finishedTask) []Tail {
 		all = append(all, tail)
 	}
 	return all
-}
-
-// reached is the place, among ends in order, of the one with which a share of them is
-// there.
-func reached(n int, share float64) int { return int(math.Ceil(share*float64(n)-1e-9)) - 1 }
-
-// words is a line of the report; empty where nobody waited for long.
-func (t Tail) words() string {
-	if t.LastSeconds < 1 {
-		return ""
-	}
-	words := fmt.Sprintf("%s: half of an array after %s, 95 %% after %s, all after %s", t.Stage, duration(t.MedianSeconds), duration(t.P95Seconds), duration(t.LastSeconds))
-	if t.QuorumSeconds >= 1 {
-		words += fmt.Sprintf("; schedule.quorum %g would have saved %s", tailQuorum, duration(t.QuorumSeconds))
-	}
-	if len(t.Stragglers) > 0 {
-		var nodes []string
-		for _, node := range slices.Sorted(maps.Keys(t.Stragglers)) {
-			nodes = append(nodes, fmt.Sprintf("%s %d", node, t.Stragglers[node]))
-		}
-		words += "; tasks of twice the usual time, by node: " + strings.Join(nodes[:min(len(nodes), 8)], ", ")
-	}
-	return words
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// The fates of an attempt.
+// The dispositions of an attempt.
 const (
 	fateKept      = "kept"          // its outputs are the run's
 	fatePreempted = "preempted"     //

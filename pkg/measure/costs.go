@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // tasks, such as a pause or a wait in a queue, is not in it.
 type Costs struct {
 	// Seconds are those in which at least one task ran, the warm start and evaluations too.
-	// A run that takes the scores of another waits for no judge: what it would have taken
+	// A run that takes the scores of another waits for no scoring: what it would have taken
 	// is not known, and this is null.
 	Seconds *float64
 	// Versions are the costs of training up to policy versions, without the warm start
@@ -95,30 +95,30 @@ func recorded(ctx context.Context, r *rundir.Run, k int, tasks []finishedTask) (
 	return len(missing) == 0, err
 }
 
-// JudgedAfter are the seconds, by iteration from the first one, in which a task of training
-// worked until the last verdict on the iteration and on those before was there. A pause of
+// scoredAfter are the seconds, by iteration from the first one, in which a task of training
+// worked until the last score of the iteration and on those before was there. A pause of
 // the run does not count, nor does waiting in a queue.
-func JudgedAfter(ctx context.Context, r *rundir.Run) ([]float64, error) {
-	judged := make([]time.Time, r.Recipe.Schedule.Iterations)
+func scoredAfter(ctx context.Context, r *rundir.Run) ([]float64, error) {
+	scored := make([]time.Time, r.Recipe.Schedule.Iterations)
 	var spans []span
-	for k := range judged {
+	for k := range scored {
 		tasks, err := finishedTasks(ctx, r.Graph, nodes(r.Graph, k+1))
 		if err != nil {
 			return nil, err
 		}
 		if k > 0 {
-			judged[k] = judged[k-1]
+			scored[k] = scored[k-1]
 		}
 		for _, t := range tasks {
 			if t.Stage == graph.StageScore {
-				judged[k] = later(judged[k], t.span.to)
+				scored[k] = later(scored[k], t.span.to)
 			}
 		}
 		spans = append(spans, spansOf(tasks)...)
 	}
 	disjoint := merged(spans)
-	seconds := make([]float64, len(judged))
-	for k, until := range judged {
+	seconds := make([]float64, len(scored))
+	for k, until := range scored {
 		seconds[k] = covered(span{to: until}, disjoint)
 	}
 	return seconds, nil

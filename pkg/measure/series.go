@@ -1,4 +1,4 @@
-package report
+package measure
 
 import (
 	"context"
@@ -24,12 +24,12 @@ func (f *findings) trace(ctx context.Context) error {
 			switch {
 			case t.Stage == graph.StageBuffer:
 				it.buffered(t.metrics)
-			case t.Stage == graph.StageLearn && t.whole && isLast(f.run.Graph, t):
-				it.learned(learnMetrics(tasks), f.run.Recipe.Loss.KL.Coef != 0)
+			case t.Stage == graph.StageLearn && t.whole && isLast(f.Graph, t):
+				it.learned(learnMetrics(tasks), f.Recipe.Loss.KL.Coef != 0)
 			}
 		}
-		it.ReferenceReplaced = f.run.Graph.RefreshesReference(it.Iteration)
-		if err := it.decided(ctx, f.run.Graph); err != nil {
+		it.ReferenceReplaced = f.Graph.RefreshesReference(it.Iteration)
+		if err := it.decided(ctx, f.Graph); err != nil {
 			return err
 		}
 		if it.LeftOutShards != nil {
@@ -148,7 +148,7 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 	return joined
 }
 
-// decided takes the fates of the iteration's responses and how its shards
+// decided takes the dispositions of the iteration's responses and how its shards
 // were closed.
 func (it *Iteration) decided(ctx context.Context, g graph.Graph) error {
 	rows, _, err := shard.Read[shard.LedgerRow](ctx, g.Dir.Ledger(it.Iteration), g.Reading(0))

@@ -1,7 +1,6 @@
-package report
+package measure
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,58 +17,55 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Collect sums up a run from its sealed files. A damaged file is an error; a
-// missing one leaves what depends on it null.
-func Collect(ctx context.Context, r *rundir.Run) (Summary, error) {
-	f, err := collect(ctx, r)
-	if err != nil {
-		return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
-	}
-	return f.Summary, nil
-}
-
-// findings is a summary with what it was made from.
+// findings is a summary while it is made.
 type findings struct {
 	Summary
-	run        *rundir.Run
+	*Rows
 	tasks      []finishedTask         // of all iterations and evaluations
 	iterations map[int][]finishedTask // without evaluations
-	before     []shard.EvaluationRow  // of policy v000000; nil unless all of it is sealed
-	after      []shard.EvaluationRow  // of the last version
-	newest     []shard.EvaluationRow  // of the newest version that is measured
-	unmeasured []unmeasured           // versions, in their order
-	last       *seal.Manifest         // of the newest sealed policy
 }
 
-func collect(ctx context.Context, r *rundir.Run) (*findings, error) {
-	f := &findings{run: r, iterations: map[int][]finishedTask{}}
+// Summary sums up the run from its sealed files. A damaged file is an error; a missing one
+// leaves what depends on it null.
+func (r *Rows) Summary(ctx context.Context) (Summary, error) {
+	if r.summary == nil {
+		f := &findings{Rows: r, iterations: map[int][]finishedTask{}}
+		if err := f.collect(ctx); err != nil {
+			return Summary{}, fmt.Errorf("summing up run %q: %w", r.Dir, err)
+		}
+		r.summary = &f.Summary
+	}
+	return *r.summary, nil
+}
+
+func (f *findings) collect(ctx context.Context) error {
 	if err := f.identify(); err != nil {
-		return nil, err
+		return err
 	}
 	for k := 0; k <= f.Iterations; k++ {
-		tasks, err := finishedTasks(ctx, r.Graph, nodes(r.Graph, k))
+		tasks, err := finishedTasks(ctx, f.Graph, nodes(f.Graph, k))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		f.iterations[k] = tasks
 		f.tasks = append(f.tasks, tasks...)
 	}
-	evaluated, err := finishedTasks(ctx, r.Graph, evaluations(r.Graph))
+	evaluated, err := finishedTasks(ctx, f.Graph, evaluations(f.Graph))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.tasks = append(f.tasks, evaluated...)
 	for _, part := range []func(context.Context) error{f.progress, f.account, f.measure, f.trace} {
 		if err := part(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	f.clock()
-	return f, nil
+	return nil
 }
 
 func (f *findings) identify() error {
-	id, rec := f.run.Identity, f.run.Recipe
+	id, rec := f.Identity, f.Recipe
 	composition, err := rec.Method()
 	if err != nil {
 		return err
@@ -86,25 +82,25 @@ func (f *findings) identify() error {
 
 // progress says how far the run is and which policy came out.
 func (f *findings) progress(ctx context.Context) error {
-	state, err := status.ReadState(ctx, f.run)
+	state, err := status.ReadState(ctx, f.Run)
 	if err != nil {
 		return err
 	}
 	switch {
 	case state == status.StateDone:
-	case advance.HasSubmissions(f.run.Dir), state == status.StatePending && len(f.tasks) > 0:
-		state = status.StateUnknown // Slurm was not asked, nor whoever went on with it
+	case advance.HasSubmissions(f.Dir), state == status.StatePending && len(f.tasks) > 0:
+		state = status.StateUnknown // Slurm was not asked, nor whoever resumed it
 	}
 	f.State = string(state)
 	for version := 0; version <= f.Iterations; version++ {
-		m, err := seal.Read(ctx, f.run.Dir.Policy(version), f.run.Graph.Reading(0))
+		m, err := seal.Read(ctx, f.Dir.Policy(version), f.Graph.Reading(0))
 		if errors.Is(err, seal.ErrNotSealed) {
 			continue // or removed to save room
 		}
 		if err != nil {
 			return err
 		}
-		f.PolicyVersion, f.last = &version, &m
+		f.PolicyVersion, f.Newest = &version, &m
 		f.IterationsDone = version
 	}
 	const key = "policy_sha256"
@@ -114,7 +110,7 @@ func (f *findings) progress(ctx context.Context) error {
 	case *f.PolicyVersion < f.Iterations:
 		f.missing(fmt.Sprintf("policy v%06d is not sealed yet; the newest is v%06d", f.Iterations, *f.PolicyVersion), key)
 	default:
-		if f.PolicySHA256 = weightsDigest(f.last.Files); f.PolicySHA256 == nil {
+		if f.PolicySHA256 = weightsDigest(f.Newest.Files); f.PolicySHA256 == nil {
 			f.missing("the manifest of the policy's folder lists no weights", key)
 		}
 	}
@@ -162,16 +158,17 @@ func (f *findings) measure(ctx context.Context) error {
 		return nil
 	}
 	f.AccuracyBySet, f.Submissions = []SetAccuracy{}, []Submissions{}
-	for _, m := range f.run.Recipe.Evaluation.Measured()[1:] {
+	for _, m := range f.Recipe.Evaluation.Measured()[1:] {
 		f.AccuracyBySet = append(f.AccuracyBySet, SetAccuracy{Set: m.Set, Problems: m.Problems, Samples: m.Samples, Steps: m.Steps, Temperature: m.Temperature})
 	}
-	for _, version := range f.run.Graph.EvaluatedVersions() {
+	var first, final []Answer // of policy v000000 and of the last version; nil unless all of them are sealed
+	for _, version := range f.Graph.EvaluatedVersions() {
 		rows, sealed, err := f.evaluation(ctx, version)
 		if err != nil {
 			return err
 		}
-		if sealed.sealed < sealed.shards {
-			f.unmeasured = append(f.unmeasured, sealed)
+		if sealed.Sealed < sealed.Shards {
+			f.Unmeasured = append(f.Unmeasured, sealed)
 			if version == 0 {
 				f.missing(sealed.String(), append(before, "greedy_accuracy_before")...)
 			}
@@ -181,25 +178,24 @@ func (f *findings) measure(ctx context.Context) error {
 			continue
 		}
 		for i, set := range f.AccuracyBySet {
-			own := filtered(rows, func(r shard.EvaluationRow) bool { return r.Set == set.Set })
-			f.AccuracyBySet[i].Versions = append(set.Versions, assess(version, own, set.Steps))
+			own := filtered(rows, func(a Answer) bool { return a.Set == set.Set })
+			f.AccuracyBySet[i].Versions = append(set.Versions, VersionOf(version, own, set.Steps))
 		}
-		rows = filtered(rows, func(r shard.EvaluationRow) bool { return cmp.Or(r.Set, string(env.Test)) == string(env.Test) })
-		f.Graded = f.Graded || slices.ContainsFunc(rows, func(r shard.EvaluationRow) bool { return r.Score > 0 && r.Score < 1 })
-		v := assess(version, rows, f.Steps)
+		rows = filtered(rows, func(a Answer) bool { return a.Set == string(env.Test) })
+		f.Graded = f.Graded || slices.ContainsFunc(rows, func(a Answer) bool { return a.Score > 0 && a.Score < 1 })
+		v := VersionOf(version, rows, f.Summary.Steps)
 		f.AccuracyByVersion = append(f.AccuracyByVersion, v)
-		if s := submissions(version, rows, f.run.Recipe.Evaluation.Seconds); s != nil {
+		if s := submissions(version, rows, f.Recipe.Evaluation.Seconds); s != nil {
 			f.Submissions = append(f.Submissions, *s)
 		}
-		f.newest = rows
 		if version == 0 {
-			f.before = rows
+			first = rows
 			f.AccuracyBefore, f.AccuracyBeforeStandardError, f.GreedyAccuracyBefore = v.Accuracy, v.StandardError, v.GreedyAccuracy
 			f.AccuracyByStepBefore, f.CorrectionsBefore = v.AccuracyByStep, v.Corrections
 			f.DeltaKBefore, f.DeltaKBeforeStandardError = v.DeltaK, v.DeltaKStandardError
 		}
 		if version == f.Iterations {
-			f.after = rows
+			final = rows
 			f.AccuracyAfter, f.AccuracyAfterStandardError, f.GreedyAccuracyAfter = v.Accuracy, v.StandardError, v.GreedyAccuracy
 			f.AccuracyByStep, f.Corrections = v.AccuracyByStep, v.Corrections
 			f.DeltaK, f.DeltaKStandardError = v.DeltaK, v.DeltaKStandardError
@@ -208,17 +204,15 @@ func (f *findings) measure(ctx context.Context) error {
 	if f.AccuracyByVersion == nil {
 		f.missing("no policy version has been evaluated whole yet", "accuracy_by_version", "accuracy_by_kind", "accuracy_by_level", "milestones")
 	} else {
-		f.AccuracyByKind = byKind(f.before, f.after)
+		f.AccuracyByKind = byKind(first, final)
 		if f.AccuracyByKind == nil {
 			f.missing("neither the first nor the last policy version has been evaluated whole yet", "accuracy_by_kind", "accuracy_by_level", "milestones")
 		} else { // that no problem has a level, and no answer a milestone, is known
-			f.AccuracyByLevel = append([]KindAccuracy{}, byLevel(f.before, f.after)...)
-			f.Milestones = append([]KindAccuracy{}, milestones(f.before, f.after)...)
+			f.AccuracyByLevel = append([]KindAccuracy{}, byLevel(first, final)...)
+			f.Milestones = append([]KindAccuracy{}, milestones(first, final)...)
 		}
 	}
-	if gain, ok := paired(sampledAt(f.before, 0), sampledAt(f.after, 0)); ok {
-		f.AccuracyGain, f.AccuracyGainStandardError = &gain.mean, gain.err
-	} else {
+	if f.AccuracyGain, f.AccuracyGainStandardError = gained(paired(sampledAt(first, 0), sampledAt(final, 0))).parts(); f.AccuracyGain == nil {
 		f.missing("it needs the accuracy before and after", "accuracy_gain")
 	}
 	f.explain()
@@ -245,7 +239,7 @@ func (f *findings) explain() {
 		if when == "" {
 			when = "_after"
 		}
-		samples := "no sampled response could be judged"
+		samples := "no sampled response could be scored"
 		switch {
 		case f.Samples == 0:
 			samples = "the recipe samples no responses (evaluation.samples is 0)"
@@ -256,41 +250,24 @@ func (f *findings) explain() {
 		because(v.steps == nil, "accuracy_by_step"+v.suffix, samples)
 		steps := samples
 		switch {
-		case f.Steps == 0:
+		case f.Summary.Steps == 0:
 			steps = "the recipe has no self-improvement steps (evaluation.steps is 0)"
 		case v.accuracy != nil && f.Room.Evaluation.NoRoom > 0:
-			steps = fmt.Sprintf("no prompt of self-improvement step %d left room for a response in the policy's context", f.Steps)
+			steps = fmt.Sprintf("no prompt of self-improvement step %d left room for a response in the policy's context", f.Summary.Steps)
 		}
 		because(v.delta == nil, "delta_k"+v.suffix, steps)
 		because(v.delta == nil, "corrections"+v.suffix, steps)
-		greedy := "no greedy response could be judged"
-		if !f.run.Recipe.Evaluation.Greedy {
+		greedy := "no greedy response could be scored"
+		if !f.Recipe.Evaluation.Greedy {
 			greedy = "the recipe evaluates no greedy responses (evaluation.greedy is false)"
 		}
 		because(v.greedy == nil, "greedy_accuracy"+when, greedy)
 	}
 }
 
-// evaluation reads the rows of one version that are sealed, and says how many shards.
-func (f *findings) evaluation(ctx context.Context, version int) (rows []shard.EvaluationRow, u unmeasured, err error) {
-	u = unmeasured{version: version, shards: f.run.Graph.Shards(graph.Node{Stage: graph.StageEvaluate, Iteration: version})}
-	for n := range u.shards {
-		part, _, err := shard.Read[shard.EvaluationRow](ctx, f.run.Dir.Evaluation(version, n), f.run.Graph.Reading(0))
-		if errors.Is(err, seal.ErrNotSealed) {
-			continue
-		}
-		if err != nil {
-			return nil, u, err
-		}
-		u.sealed++
-		rows = append(rows, part...)
-	}
-	return rows, u, nil
-}
-
-// account counts tokens, outcomes and fates.
+// account counts tokens, outcomes and dispositions.
 func (f *findings) account(ctx context.Context) error {
-	ledger, err := rundir.ReadLedger(ctx, f.run)
+	ledger, err := rundir.ReadLedger(ctx, f.Run)
 	if err != nil {
 		return err
 	}
@@ -346,10 +323,10 @@ func (f *findings) account(ctx context.Context) error {
 		}
 	}
 	if f.Outcomes == nil {
-		f.missing("no responses have been judged yet", "outcomes")
+		f.missing("no responses have been scored yet", "outcomes")
 	}
 	if f.RewardAudit = audit(f.tasks); f.RewardAudit == nil {
-		f.missing("no responses have been judged yet, or by a version that kept no reasons", "reward_audit")
+		f.missing("no responses have been scored yet, or by a version that kept no reasons", "reward_audit")
 	}
 	return nil
 }
@@ -397,6 +374,6 @@ func (f *findings) clock() {
 		f.missing("no iteration is done", "orchestration_seconds_per_iteration")
 		return
 	}
-	m := median(idles)
+	m := Median(idles)
 	f.OrchestrationSeconds = &m
 }

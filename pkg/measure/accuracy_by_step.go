@@ -1,0 +1,180 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// SetScores are the mean scores of a set's answers after each self-improvement step, and of
+// those less the first answers of the same chains.
+type SetScores struct {
+	Set          string
+	Score, Delta []float64
+}
+
+// Last is the mean score after the last step.
+func (s SetScores) Last() float64 { return s.Score[len(s.Score)-1] }
+
+// AllSets names the mean over the sets of held-out problems.
+const AllSets = "all sets"
+
+// steps sums up the answers of a version to a set.
+func (r *Rows) steps(ctx context.Context, version int, set string) ([]Step, error) {
+	answers, err := r.Answers(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return ByStep(filtered(answers, func(a Answer) bool { return a.Set == set }), r.Steps(set)), nil
+}
+
+// Scores are those of each set, and of all of them together where there are several: the
+// mean over sets, up to the fewest steps of one.
+func (r *Rows) Scores(ctx context.Context, version int) ([]SetScores, error) {
+	var bySet []SetScores
+	fewest := math.MaxInt
+	for _, set := range r.Sets() {
+		steps, err := r.steps(ctx, version, set)
+		if err != nil {
+			return nil, err
+		}
+		of := SetScores{Set: set}
+		for i, s := range steps {
+			if s.Score == nil || s.Delta == nil {
+				return nil, Absent(fmt.Sprintf("set %q has no answer that counts at step %d of policy v%06d", set, i, version))
+			}
+			of.Score, of.Delta = append(of.Score, s.Score.Mean), append(of.Delta, s.Delta.Mean)
+		}
+		bySet, fewest = append(bySet, of), min(fewest, len(steps))
+	}
+	if n := float64(len(bySet)); n > 1 {
+		all := SetScores{AllSets, make([]float64, fewest), make([]float64, fewest)}
+		for _, of := range bySet {
+			floats.AddScaled(all.Score, 1/n, of.Score[:fewest])
+			floats.AddScaled(all.Delta, 1/n, of.Delta[:fewest])
+		}
+		bySet = append(bySet, all)
+	}
+	return bySet, nil
+}
+
+// accuracyByStep are the scores, errors and gains of each set's answers by step, in percent.
+func accuracyByStep(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	var values []Value
+	for _, set := range r.Sets() {
+		steps, err := r.steps(ctx, version, set)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range steps {
+			if s.Score == nil {
+				continue
+			}
+			add := func(column string, y float64) { values = append(values, Value{"set", set, column, on(i), y}) }
+			add("accuracy", 100*s.Score.Mean)
+			if s.Score.StandardError != nil {
+				add("standard_error", 100**s.Score.StandardError)
+			}
+			if s.Delta != nil {
+				add("delta", 100*s.Delta.Mean)
+			}
+			add("first_turn", 100*s.FirstTurn.Mean)
+			add("problems", float64(s.Score.Problems))
+			add("responses", float64(s.Score.Responses))
+		}
+	}
+	scores, err := r.Scores(ctx, version)
+	for _, of := range scores {
+		for step := range of.Score {
+			if of.Set == AllSets {
+				values = append(values, Value{"set", AllSets, "accuracy", on(step), 100 * of.Score[step]}, Value{"set", AllSets, "delta", on(step), 100 * of.Delta[step]})
+			}
+		}
+	}
+	return values, err
+}
+
+// accuracyByVersion are the scores of all measured versions after the last step, over all
+// sets, in percent.
+func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
+	var values []Value
+	for _, version := range r.Graph.EvaluatedVersions() {
+		scores, err := r.Scores(ctx, version)
+		if err != nil {
+			return values, err
+		}
+		values = append(values, Value{Column: "accuracy", X: on(version), Y: 100 * scores[len(scores)-1].Last()})
+	}
+	return values, nil
+}
+
+// accuracyByKind are the scores of first answers by kind of problem, in percent.
+func accuracyByKind(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	answers, err := r.Answers(ctx, version)
+	kinds := map[string][]float64{}
+	for _, a := range sampledAt(answers, 0) {
+		kinds[a.Kind] = append(kinds[a.Kind], a.Score)
+	}
+	var values []Value
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		m, _ := meanOf(kinds[kind])
+		values = append(values, Value{"kind", kind, "accuracy", nil, 100 * m})
+	}
+	return values, err
+}
+
+// correctionsOf are what self-improvement did to each set's answers from the first to the
+// last step.
+func correctionsOf(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	var values []Value
+	for _, set := range r.Sets() {
+		steps, err := r.steps(ctx, version, set)
+		if err != nil {
+			return nil, err
+		}
+		c := steps[len(steps)-1].Corrections
+		for _, n := range []struct {
+			column string
+			count  int
+		}{{"corrected", c.Corrected}, {"broken", c.Broken}, {"kept_right", c.KeptRight}, {"kept_wrong", c.KeptWrong}} {
+			values = append(values, Value{"set", set, n.column, nil, float64(n.count)})
+		}
+	}
+	return values, nil
+}
+
+// netCorrections are, by step, how many of a version's chains are right there that were
+// wrong at first, less those that are wrong there and were right at first; and likewise how
+// many have a better score there than at first, less those with a worse one: over all sets,
+// and of each.
+func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	if r.Recipe.Evaluation.Steps == 0 {
+		return nil, Absent("evaluation.steps is 0: nothing is corrected")
+	}
+	var all, bySet [2][]Value // by column
+	for _, set := range r.Sets() {
+		steps, err := r.steps(ctx, version, set)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range steps {
+			if s.Corrections.Chains == 0 {
+				continue
+			}
+			for c, n := range []int{s.Corrections.Net, s.Improvements} {
+				if len(all[c]) <= i {
+					all[c] = append(all[c], Value{Column: netColumns[c], X: on(i)})
+				}
+				all[c][i].Y += float64(n)
+				bySet[c] = append(bySet[c], Value{"set", set, netColumns[c], on(i), float64(n)})
+			}
+		}
+	}
+	return slices.Concat(all[0], all[1], bySet[0], bySet[1]), nil
+}
+
+var netColumns = []string{"net_corrections", "net_improvements"}

@@ -1,0 +1,72 @@
+package measure
+
+import (
+	"context"
+	"math"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
+)
+
+// mostCompared bounds the texts that are compared pair by pair: of more, every n-th.
+const mostCompared = 2000
+
+// Thinned takes at most some texts, evenly.
+func Thinned(texts []string, most int) []string {
+	if len(texts) <= most {
+		return texts
+	}
+	picked := make([]string, most)
+	for i := range picked {
+		picked[i] = texts[i*len(texts)/most]
+	}
+	return picked
+}
+
+// instanceDistances are the mean distances of pairs of distinct prompts of training that
+// start from an earlier response, and of pairs of all of them.
+func instanceDistances(ctx context.Context, r *Rows) ([]Value, error) {
+	var values []Value
+	for _, of := range []struct {
+		group string
+		which func(shard.Instance) bool
+	}{{"revisions", revises}, {"all", func(shard.Instance) bool { return true }}} {
+		prompts, err := r.promptsOf(ctx, of.which)
+		if err != nil {
+			return nil, err
+		}
+		if cosine, euclidean, known := distances(prompts); known {
+			values = append(values, Value{"prompts", of.group, "prompts", nil, float64(len(prompts))},
+				Value{"prompts", of.group, "cosine", nil, cosine}, Value{"prompts", of.group, "l2", nil, euclidean})
+		}
+	}
+	return values, nil
+}
+
+// distances are the mean cosine and Euclidean distance of the pairs of texts by their
+// embeddings of hashed n-grams; known is false of fewer than two texts. A policy's own
+// states would be another measure in each run, so that methods could not be compared.
+func distances(texts []string) (cosine, euclidean float64, known bool) {
+	texts = Thinned(texts, mostCompared)
+	if len(texts) < 2 {
+		return 0, 0, false
+	}
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		vectors[i] = score.NGrams(text)
+	}
+	for i, a := range vectors {
+		for _, b := range vectors[:i] {
+			dot, square := 0., 0.
+			for d := range a {
+				x, y := float64(a[d]), float64(b[d])
+				dot += x * y
+				square += (x - y) * (x - y)
+			}
+			cosine += 1 - dot
+			euclidean += math.Sqrt(square)
+		}
+	}
+	pairs := float64(len(vectors)*(len(vectors)-1)) / 2
+	return cosine / pairs, euclidean / pairs, true
+}
