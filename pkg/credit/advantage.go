@@ -112,7 +112,7 @@ type diversity struct{ bound float64 }
 func (diversity) AfterWhitening() bool { return false }
 
 // Factor is [objective.Diversity] of each segment's trace; 1 for those that we
-// failed to judge.
+// failed to score.
 func (d diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 	factors := make([][]float64, len(groups))
 	for g, group := range groups {

@@ -18,7 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Trace is one sample of an instance with its verdict.
+// Trace is one sample of an instance with its score.
 type Trace struct {
 	Contexts []Context // in order
 	Score    shard.Score
@@ -45,8 +45,8 @@ func (t Trace) Turns() int {
 	return n
 }
 
-// Turn is the verdict on a turn. A trace that was not judged turn by turn has
-// the verdict on all of it.
+// Turn is the score of a turn. A trace that was not scored turn by turn has
+// the score of all of it.
 func (t Trace) Turn(turn int) shard.TurnScore {
 	if turn < len(t.Score.Turns) {
 		return t.Score.Turns[turn]

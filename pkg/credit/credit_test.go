@@ -139,7 +139,7 @@ func TestSegments(t *testing.T) {
 	if c.Segments, err = SegmentsAxis.Make("turn", nil); err != nil {
 		t.Fatal(err)
 	}
-	group.Traces[1].Score.Turns = nil // a verdict on the whole alone
+	group.Traces[1].Score.Turns = nil // a score of the whole alone
 	turns := assign(t, c, group)
 	want := []Segment{
 		{First: 0, Last: 0, Raw: 0, Reward: 0, Advantage: -.275},

@@ -98,7 +98,7 @@ func (d duration) Factor(groups []Group, segments [][]Segment) ([][]float64, err
 // run is the sum and the number of some actions' seconds.
 type run struct{ seconds, actions float64 }
 
-// OfTurns is the weight of each action. Actions of traces that we failed to judge,
+// OfTurns is the weight of each action. Actions of traces that we failed to score,
 // or that count as not sampled, enter no mean and weigh 1.
 func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, error) {
 	counts := func(g int, s Segment) bool { return groups[g].Traces[s.Trace].Valid() && s.Dropped == "" }

@@ -84,7 +84,7 @@ func TestDuration(t *testing.T) {
 		{"all 0 s weigh nothing", with(func(d *Duration) { d.AllZero = 0 }), []Group{group(ran(ok, 0), ran(failed, noProgram))}, [][][]float64{{{0}, {1}}}},
 		{"no program at all", paper, []Group{group(ran(ok, noProgram), ran(ok, noProgram))}, [][][]float64{{{1}, {1}}}},
 		{"one action", paper, []Group{group(ran(ok, 7))}, [][][]float64{{{1}}}},
-		// What we failed to judge enters no mean: of 1 and 3 that is 2.
+		// What we failed to score enters no mean: of 1 and 3 that is 2.
 		{"infra", paper, []Group{group(ran(ok, 1), ran(infra, 100), ran(ok, 3))}, [][][]float64{{{.5}, {1}, {1.5}}}},
 		{"all infra", paper, []Group{group(ran(infra, 100), ran(infra, 1))}, [][][]float64{{{1}, {1}}}},
 		{"nothing said", paper, []Group{group(said(failed, 0))}, [][][]float64{{nil}}},

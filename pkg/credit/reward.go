@@ -10,10 +10,10 @@ func init() {
 		name, summary string
 		of            rewardOf
 	}{
-		{"verdict", "what the environment's verdict on the segment's last turn says", verdictReward},
+		{"verdict", "what the environment gives for the segment's last turn", verdictReward},
 		{"score", "the normalised score of the segment's last turn", scoreReward},
 		{"signed", "1 where the segment's last turn succeeds, -1 elsewhere (FlipTS, section 3.1)", signedReward},
-		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere the verdict", improvementReward},
+		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere what the environment gives", improvementReward},
 		{"improvement_or_score", "on improve steps max(0, Δ/Δmax) over the response that is iterated on, elsewhere the normalised score (ExIt, appendix A.4)", improvementOrScore},
 	} {
 		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Default: r.name == "verdict", Make: func(any) (Reward, error) { return r.of, nil }})

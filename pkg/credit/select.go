@@ -23,7 +23,7 @@ const (
 	ReasonConstantGroup = "constant_group" // all rewards of its group are equal
 	ReasonEmpty         = "empty"          // no token of it is the policy's
 	ReasonOverlong      = "overlong"       // the length limit cut it off
-	ReasonInvalid       = "invalid"        // nothing in it can be judged
+	ReasonInvalid       = "invalid"        // nothing in it can be scored
 	ReasonMinAdvantage  = "min_advantage"  // its advantage is too small
 )
 

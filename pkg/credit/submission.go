@@ -21,7 +21,7 @@ func init() {
 		Make: func(any) (Select, error) { return NoSubmission{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be judged; they stay in the context (MLE-RL, section 4.1: mask invalid actions)",
+		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be scored; they stay in the context (MLE-RL, section 4.1: mask invalid actions)",
 		Make: func(any) (Select, error) { return InvalidTurns{}, nil },
 	})
 }
@@ -75,7 +75,7 @@ func (InvalidTurns) When() When { return Mask }
 // Drop masks no whole segment.
 func (InvalidTurns) Drop(Group, []Segment, int) string { return "" }
 
-// MaskTurn looks at a turn's own verdict.
+// MaskTurn looks at a turn's own score.
 func (InvalidTurns) MaskTurn(t Trace, turn int) bool {
 	outcome := shard.Outcome(t.Turn(turn).Outcome)
 	return outcome == shard.OutcomeInvalid || outcome == shard.OutcomeTimeout

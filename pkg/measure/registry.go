@@ -22,9 +22,9 @@ var (
 	ofBy      = map[string]string{"": "of", "set": "of", "task": "of"} // of files that have all groupings, with their name in "by"
 )
 
-// All lists the measures: first the keys of summary.json, of which a name may go on with
-// the keys and places inside, as in accuracy_by_step.4; then the tables, of which it goes
-// on with the column and perhaps the group, as in transitions.f2s.
+// All lists the measures: first the keys of summary.json, after which a name may
+// have the keys and places inside, as in accuracy_by_step.4; then the tables, with the
+// column and perhaps the group, as in transitions.f2s.
 var All = []Measure{
 	{Name: "accuracy_before", Unit: shareUnit, Reads: readsEvaluations},
 	{Name: "accuracy_before_standard_error", Unit: shareUnit, Reads: readsEvaluations},

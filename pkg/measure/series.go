@@ -45,7 +45,7 @@ func (it *Iteration) sampled(tasks []finishedTask) {
 	var responses, tokens, cut float64
 	for _, t := range tasks {
 		if t.Stage == graph.StageRollout {
-			if t.Wave == 0 { // later ones go on with them
+			if t.Wave == 0 { // later ones resume them
 				responses += t.metrics["responses"]
 			}
 			tokens += t.metrics["response_tokens"]

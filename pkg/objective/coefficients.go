@@ -10,7 +10,7 @@ import (
 // TokenInputs is one sequence as the loss sees it. All slices have one
 // length; what they hold where Mask is false is never looked at, so padding
 // may be anything, NaN included. Log-probabilities are in nats, at the
-// sampling temperature and over the kept set.
+// sampling temperature and over the truncated support.
 type TokenInputs struct {
 	New       []float64 // log-probability under the policy that is being trained
 	Old       []float64 // under the policy that the ratio is taken to; nil for nll and reinforce means equal to New

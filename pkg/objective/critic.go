@@ -85,7 +85,7 @@ func TokenGAE(spec Advantage, mask []bool, rewards, values []float64) (advantage
 }
 
 // ValueLoss is the loss of one value against the return that it should have
-// foretold, and its slope by the value:
+// predicted, and its slope by the value:
 //
 //	½·max((v - R)², (clip(v, old - c, old + c) - R)²)
 //
@@ -142,7 +142,7 @@ func (s *ValueStats) Record(value, target, loss, slope float64) {
 }
 
 // ExplainedVariance is 1 - Var(R - V)/Var(R), which is 1 for a critic that
-// foretells every return and 0 for one that says the same of every state; 0
+// predicts every return and 0 for one that says the same of every state; 0
 // where all returns are equal.
 func (s ValueStats) ExplainedVariance() float64 {
 	n := float64(max(1, s.Tokens))

@@ -126,7 +126,7 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 }
 
 // kept seals the tasks of an environment and makes it again from them: it asks
-// and judges as before.
+// and scores as before.
 func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	t.Helper()
 	rows, err := was.Rows()

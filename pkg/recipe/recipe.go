@@ -57,7 +57,7 @@ type Policy struct {
 	Compute string     `yaml:"compute" choices:"auto,float32,bfloat16"` // auto, float32 or bfloat16: what products, those of attention too, round their inputs to on the CPU, with sums in float32. auto is bfloat16 for a policy with bfloat16 weights. bfloat16 reads half the memory, of weights and of keys and values, and has the order of sums of CPUs' matrix units, so that nodes with and without them give the same bytes; backend cuda has no part in it
 	Path    string     `yaml:"path" path:"file"`                        // a folder in Hugging Face layout
 	New     *NewPolicy `yaml:"new"`                                     // a policy with random weights
-	// Critic is what foretells the rewards of advantage.name gae: head, a linear
+	// Critic is what predicts the rewards of advantage.name gae: head, a linear
 	// function of the policy's last hidden state, zero at first, trained with the
 	// policy and saved in its folder as value_head.safetensors; or model, a copy of
 	// the policy with such a head that is trained by itself and saved as
@@ -256,11 +256,11 @@ type Remote struct {
 	MaxFailed       float64  `yaml:"max_failed"`                                    // share of a task's responses that may fail for good and be left out as infra; above, the task fails and is tried again
 }
 
-// Score says how responses are judged. A score shard reads the rollout shard
+// Score says how responses are scored. A score shard reads the rollout shard
 // of the same number.
 type Score struct {
 	Embedding string     `yaml:"embedding" choices:"none,ngrams,policy,endpoint"` // of the response (tool use: of all that the policy said in the episode), for the factor diversity: none; ngrams, hashed character n-grams; policy, the mean of the policy's own last states over what it wrote (by rollouts on CPUs); or endpoint, a server's
-	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its verdicts: a folder, or a server; null for none. Evaluations do not ask it
+	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its scores: a folder, or a server; null for none. Evaluations do not ask it
 	Endpoint  *Endpoint  `yaml:"endpoint"`                                        // the server of embeddings, by OpenAI's interface (/v1/embeddings: vLLM, SGLang, llama.cpp, text-embeddings-inference and others)
 }
 

@@ -17,7 +17,7 @@ func (t Taken) All(e Result) bool {
 
 // With takes runs that are not done here from a reproduction of another machine or time in
 // which they are, with all measures that the plan looks at and of the same recipe, and
-// gives claims their verdicts anew. refused says why others are not taken.
+// decides the claims again. refused says why others are not taken.
 func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Taken, refused []string, err error) {
 	taken = Taken{}
 	for i, result := range r.Results {

@@ -19,11 +19,11 @@ import (
 // Format names the layout of reproduction.json. Keys are added, never renamed.
 const Format = "lathe-reproduction/1.0"
 
-// Verdicts on a claim. One comes out where Student's 95 % interval of the difference
+// Outcomes of a claim. It comes out where Student's 95 % interval of the difference
 // over seeds lies wholly on its side of 0, and does not where it lies wholly on the
 // other. Where 0 is inside, it is smaller than the paper's if the interval excludes the
 // paper's relative effect, and else these runs are too few or too small to say. Where
-// the data of an arm do not show what it is called there is no verdict, nor before all
+// the data of an arm do not show what it is called there is no outcome, nor before all
 // seeds are done.
 const (
 	CameOut    = "came out"

@@ -31,7 +31,7 @@ func Text(w io.Writer, r Reproduction) error {
 	return err
 }
 
-// Head counts the verdicts.
+// Head counts the outcomes.
 func (r Reproduction) Head() string {
 	counts, claims := map[string]int{}, 0
 	for _, e := range r.Results {

@@ -71,10 +71,10 @@ func (d drawn) Next(_ curriculum.State, iteration, n int, _ []string) ([]curricu
 // actionSettings are the fields of the section env.
 type actionSettings struct {
 	Huge  float64 `yaml:"huge"`  // reward of the last action; 0 for its own
-	Sleep float64 `yaml:"sleep"` // seconds that a verdict really takes for each that is declared; 0 for none
+	Sleep float64 `yaml:"sleep"` // seconds that a score really takes for each that is declared; 0 for none
 }
 
-// actionEnv judges actions.
+// actionEnv scores actions.
 type actionEnv struct{ actionSettings }
 
 func (actionEnv) Name() string             { return "test-actions" }

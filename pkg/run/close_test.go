@@ -27,7 +27,7 @@ import (
 )
 
 // declaredTime is a launcher whose clock stands still while tasks work. A score task
-// takes as long as its verdicts say; once only such tasks run, the clock goes to the
+// takes as long as its scores say; once only such tasks run, the clock goes to the
 // end of the first of them, or to when an iteration is due.
 type declaredTime struct {
 	inProcess
@@ -341,9 +341,9 @@ func TestCloseAfterByDeclaredTime(t *testing.T) {
 	}
 }
 
-// TestCloseAfterByRealTime: verdicts that really take their time. Those of 20 s at a
+// TestCloseAfterByRealTime: scores that really take their time. Those of 20 s at a
 // twentieth of the pace never come within 0.6 s; with late: drop they are stopped,
-// and every planned response has a fate.
+// and every planned response has a disposition.
 func TestCloseAfterByRealTime(t *testing.T) {
 	r := actionRun(t, "env.sleep=0.05", "rollout.prompts=24", "rollout.shards=24", "schedule.iterations=4", "schedule.close_after_seconds=0.6", "schedule.late=drop")
 	launcher := &stageManager{inProcess: inProcess{t: t, run: r}, cores: 4, attempts: map[graph.Task]int{}}

@@ -4,7 +4,7 @@
 //   - rundir: the folder of a run, how it is made and opened;
 //   - closing: with which shards an iteration is closed;
 //   - survey: what is missing, and what of it can be made now;
-//   - worker: one task, carried out or replayed;
+//   - worker: one task, run or replayed;
 //   - drive and advance: what is ready is started, in the foreground or through
 //     Slurm;
 //   - status, verify, prune, explain: what operators ask for.

@@ -23,7 +23,7 @@ var (
 	node  = runtest.Node
 )
 
-// inProcess carries tasks out in this process: the files are those of a
+// inProcess runs tasks in this process: the files are those of a
 // process per task, without the time to start it.
 type inProcess struct {
 	t   *testing.T

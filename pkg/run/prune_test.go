@@ -79,7 +79,7 @@ func TestPruning(t *testing.T) {
 	if got := versions(t, whole); len(got) != 7 {
 		t.Errorf("without pruning there are versions %v", got)
 	}
-	// 2 is there for the reference that version 3 goes on with, and 6 needs 6's.
+	// 2 is there for the reference that version 3 resumes, and 6 needs 6's.
 	if got, want := versions(t, pruned), []int{0, 2, 3, 6}; !slices.Equal(got, want) {
 		t.Errorf("kept are %v, want %v", got, want)
 	}

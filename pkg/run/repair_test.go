@@ -408,7 +408,7 @@ func TestRepairOfSampledByAServer(t *testing.T) {
 		t.Errorf("faults of %q are left", paths)
 	}
 
-	// Of an iteration that nothing was learned from, the verdicts go too.
+	// Of an iteration that nothing was learned from, the scores go too.
 	opened, m = stage(t, "schedule.iterations=1", "evaluation.shards=1")
 	if err := m.drive(nil); err != nil {
 		t.Fatal(err)

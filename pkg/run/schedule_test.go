@@ -94,7 +94,7 @@ func (m *stageManager) drive(watch func(drive.Progress)) error {
 	return driver.Drive(m.t.Context())
 }
 
-// exact checks that a finished run has no fault and one fate for every
+// exact checks that a finished run has no fault and one disposition for every
 // planned response.
 func exact(t *testing.T, r *rundir.Run) rundir.Ledger {
 	t.Helper()
@@ -212,7 +212,7 @@ func TestSyncEvery(t *testing.T) {
 	}
 }
 
-// TestBatchSegments: two iterations fill a batch, and the fifth is left over; however
+// TestBatchSegments: two iterations fill a batch, and the fifth is remaining; however
 // the work is cut, killed tasks are done again, and batches are replayed.
 func TestBatchSegments(t *testing.T) {
 	var first string

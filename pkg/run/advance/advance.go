@@ -32,7 +32,7 @@ import (
 const MaxAttemptsAtAll = 100
 
 // Advancer looks at the files of a run and at its jobs, submits what is
-// ready, and leaves. It runs in gate jobs: each array is followed by one.
+// ready, and leaves. It runs in controller jobs: each array is followed by one.
 type Advancer struct {
 	Run      *rundir.Run
 	Cluster  *slurm.Cluster
@@ -475,7 +475,7 @@ func (e *failedError) Error() string { return e.err.Error() }
 func (e *failedError) Unwrap() error { return e.err }
 
 // HasFailed reports whether an error of [Advancer.Advance] says that the run has
-// failed; any other is one of going on with it.
+// failed; any other is one of resuming it.
 func HasFailed(err error) bool {
 	var failed *failedError
 	return errors.As(err, &failed)

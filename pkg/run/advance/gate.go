@@ -109,7 +109,7 @@ func readLastGate(d graph.Dir) (gate lastGate, ok bool) {
 	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
 }
 
-// GateArray is a gate job of a run. It takes the site profile that is in the run,
+// GateArray is a controller job of a run. It takes the site profile that is in the run,
 // whose digest it is told: what that says is run by a shell.
 func GateArray(r *rundir.Run, binaries, siteSHA256 string, number int) executor.Array {
 	q := r.Recipe.Resources.Stages.Gate

@@ -136,7 +136,7 @@ func TestGateLeavesHistoryAlone(t *testing.T) {
 }
 
 // The gate behind the last array that was done may wait for a place still: that is one
-// that goes on with the run.
+// that resumes the run.
 func TestGateBehindWhatIsDoneCounts(t *testing.T) {
 	const done = 2
 	r, jobs := history(t, done)

@@ -117,7 +117,7 @@ func (view *jobsView) fallenGate(gates []slurm.Job) string {
 }
 
 // rehearse has Slurm look at a job of each stage before the first is submitted to this
-// site, so that a run does not start what a later stage cannot go on with.
+// site, so that a run does not start what a later stage cannot resume.
 func (a *Advancer) rehearse(ctx context.Context, limits slurm.Limits) error {
 	if was, err := plainfile.Read(sitePath(a.Run.Dir), plainfile.MaxDocument); err == nil && (a.Site.Path == sitePath(a.Run.Dir) || string(was) == string(a.Site.YAML)) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// AwaitWarmStart has a run take the warm start of another, which Slurm carries out, once
+// AwaitWarmStart has a run take the warm start of another, which Slurm runs, once
 // that has made it, and make none of its own as long as that is at it.
 func AwaitWarmStart(of, other graph.Dir, attempt seal.Attempt) error {
 	return seal.Replace(awaitedPath(of), []byte(string(other)+"\n"), attempt)
@@ -56,7 +56,7 @@ func (a *Advancer) takeWarmStart(ctx context.Context, limits slurm.Limits) (maki
 	return a.warming(ctx, other.Dir, limits)
 }
 
-// warming are the jobs of another run that make its warm start or go on with it.
+// warming are the jobs of another run that make its warm start or resume it.
 func (a *Advancer) warming(ctx context.Context, d graph.Dir, limits slurm.Limits) ([]slurm.Job, error) {
 	listed, err := listSubmissions(d)
 	if err != nil {

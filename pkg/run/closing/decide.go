@@ -95,7 +95,7 @@ func Recover(ctx context.Context, g graph.Graph, k int) (c Closing, found bool, 
 	return c, err == nil, err
 }
 
-// scoreOf tells which shard's verdicts a path relative to the run holds.
+// scoreOf tells which shard's scores a path relative to the run holds.
 func scoreOf(d graph.Dir, rel string) (ref Ref, ok bool) {
 	n, err := fmt.Sscanf(rel, "iter/%06d/score/%05d.parquet", &ref.Iteration, &ref.Shard)
 	return ref, err == nil && n == 2 && d.Rel(d.Score(ref.Iteration, ref.Shard)) == rel

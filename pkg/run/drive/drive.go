@@ -1,5 +1,5 @@
 // Package drive moves a run on in the foreground: it starts what is ready, on this
-// machine or as steps of an allocation, and judges what has ended.
+// machine or as steps of an allocation, and scores what has ended.
 package drive
 
 import (
@@ -86,7 +86,7 @@ type ended struct {
 //
 // What the end of a task makes possible follows from what is known, so the
 // folders are looked at again only when a node is done or nothing is left to
-// start: another process may go on with the same run.
+// start: another process may resume the same run.
 func (d *Driver) Drive(ctx context.Context) error {
 	d.surveyor = survey.New(d.Run.Graph)
 	d.running, d.failures, d.broken, d.last = map[graph.Task]*launched{}, map[graph.Task]int{}, map[graph.Task]bool{}, map[graph.Task]ended{}
@@ -262,7 +262,7 @@ func wake(due time.Time) <-chan time.Time {
 	return time.After(time.Until(due))
 }
 
-// settle judges a task that has ended: by its outputs, not by its exit code. It
+// settle scores a task that has ended: by its outputs, not by its exit code. It
 // reports whether the task was the last of its node.
 func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err error) {
 	t, r := f.task, f.result

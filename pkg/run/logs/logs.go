@@ -55,7 +55,7 @@ type Entry struct {
 	part part // of the joined file Log, where it does not lie by itself
 }
 
-// Gate is the stage of gate jobs, which are no tasks.
+// Gate is the stage of controller jobs, which are no tasks.
 const Gate = graph.Stage(slurm.GateStage)
 
 // Filter chooses attempts.

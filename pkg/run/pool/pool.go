@@ -155,7 +155,7 @@ func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer
 	}, err
 }
 
-// gather reads the closed iterations, up to the first that is not. The fate of a
+// gather reads the closed iterations, up to the first that is not. The disposition of a
 // segment may be in the ledger of a later one than that which it was sampled for.
 func (g *gatherer) gather() error {
 	closed := 0
@@ -240,7 +240,7 @@ func (g *gatherer) tasksOf(k int) (map[string]string, error) {
 	return g.tasks[k], nil
 }
 
-// judged is a trace with its verdict.
+// judged is a trace with its score.
 type judged struct {
 	rows  []shard.Rollout
 	trace credit.Trace
@@ -273,7 +273,7 @@ func (g *gatherer) shard(ref closing.Ref) ([]judged, error) {
 	return traces, nil
 }
 
-// wave reads the traces of one wave of a shard and their verdicts.
+// wave reads the traces of one wave of a shard and their scores.
 func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
 	path := g.run.Dir.Sampled(n.Sampling(), number)
 	rows, rollout, err := shard.Read[shard.Rollout](g.ctx, path, g.run.Graph.Reading(0))
@@ -313,7 +313,7 @@ func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
 	return traces, nil
 }
 
-// trace gathers the segments of a trace. One without a fate waits for a batch.
+// trace gathers the segments of a trace. One without a disposition waits for a batch.
 func (g *gatherer) trace(t judged, task string, fates map[int]shard.LedgerRow) error {
 	if !t.trace.Valid() {
 		return nil

@@ -43,7 +43,7 @@ func worked() judged {
 	}}
 }
 
-// fates: the first segment was dropped, the second trained on, the third masked.
+// dispositions: the first segment was dropped, the second trained on, the third masked.
 func fates() map[int]shard.LedgerRow {
 	row := func(segment int32, fate shard.Fate, reason string) shard.LedgerRow {
 		return shard.LedgerRow{InstanceID: "i", Sample: 1, Segment: segment, IterationSampled: 3, Iteration: 4, Fate: string(fate), Reason: reason}
@@ -122,7 +122,7 @@ func TestSelections(t *testing.T) {
 	}
 }
 
-// A row names the run, the trace and the verdict on the segment's last turn.
+// A row names the run, the trace and the score of the segment's last turn.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
 	g := gathererOf(t, Selected, true)
@@ -155,7 +155,7 @@ func TestNothingToGather(t *testing.T) {
 	}
 }
 
-// TestWaitingIsNotGathered: a segment that waits for a batch has no fate yet.
+// TestWaitingIsNotGathered: a segment that waits for a batch has no disposition yet.
 func TestWaitingIsNotGathered(t *testing.T) {
 	t.Parallel()
 	g, decided := gathererOf(t, All, false), fates()

@@ -163,7 +163,7 @@ func left(ctx context.Context, path string) (bytes int64, there bool, err error)
 	return m.Bytes, err == nil, err
 }
 
-// Restored is what is there again, and what going on with the run makes again.
+// Restored is what is there again, and what resuming the run makes again.
 type Restored struct {
 	Versions []int    `json:"versions"`
 	Now      []int    `json:"restored"` // policies that came from their deltas, without optimizer states
@@ -171,7 +171,7 @@ type Restored struct {
 }
 
 // Restore brings versions back that were pruned: from their deltas at once, or else it
-// queues them for repair, so that going on with the run makes them again and keeps them.
+// queues them for repair, so that resuming the run makes them again and keeps them.
 func Restore(ctx context.Context, r *rundir.Run, versions []int, attempt seal.Attempt) (Restored, error) {
 	result := Restored{Versions: versions, Now: []int{}, Paths: []string{}}
 	for _, version := range versions {

@@ -35,7 +35,7 @@ func Create(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved, attem
 	return CreateWithScores(ctx, dir, resolved, "", attempt, version)
 }
 
-// CreateWithScores is Create of a run that takes the scores of another run, which judges
+// CreateWithScores is Create of a run that takes the scores of another run, which scores
 // alike, where it comes to the same responses. scores is that run's folder; empty for
 // none.
 func CreateWithScores(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved, scores string, attempt seal.Attempt, version string) (*Run, error) {
@@ -86,7 +86,7 @@ type draft struct {
 	notes       []string
 }
 
-// prepare finds out all that can speak against making a run, or going on with
+// prepare finds out all that can speak against making a run, or resuming
 // the one that is there.
 func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*draft, error) {
 	d := &draft{dir: dir, resolved: resolved}

@@ -14,16 +14,16 @@ import (
 // that it was cut into: one, in most runs.
 type Ledger struct {
 	Planned  int            `json:"planned"`  // responses
-	Segments int            `json:"segments"` // that have a fate, of all responses
+	Segments int            `json:"segments"` // that have a disposition, of all responses
 	Trained  int            `json:"trained"`  // segments
 	Dropped  map[string]int `json:"dropped"`  // segments, by reason
-	Pending  int            `json:"pending"`  // planned responses of which some segment has no fate yet
+	Pending  int            `json:"pending"`  // planned responses of which some segment has no disposition yet
 	Waiting  int            `json:"waiting"`  // segments that wait for a batch (schedule.batch_segments)
 	Problems []string       `json:"problems"`
 }
 
 // ReadLedger derives the ledger from the plans and the ledgers of closed
-// iterations. Each segment of a planned response must have at most one fate, and
+// iterations. Each segment of a planned response must have at most one disposition, and
 // exactly one in a finished run.
 func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 	ledger := Ledger{Dropped: map[string]int{}, Problems: []string{}}

@@ -15,7 +15,7 @@ import (
 )
 
 // Pause is jobs/paused.json: while it is there, nothing of the run is started,
-// wherever its gates and drivers run. Whoever goes on with the run removes it.
+// wherever its gates and drivers run. Whoever resumes the run removes it.
 type Pause struct {
 	By    string    `json:"by"` // user and host
 	Since time.Time `json:"since"`
@@ -71,7 +71,7 @@ func ReadPause(d graph.Dir) (p Pause, paused bool) {
 // Resume lets a run that was paused go on.
 func Resume(d graph.Dir) error {
 	if err := plainfile.Remove(pausePath(d)); err != nil {
-		return fmt.Errorf("going on with a paused run: %w", err)
+		return fmt.Errorf("resuming a paused run: %w", err)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func ReadGraph(ctx context.Context, dir graph.Dir) (graph.Graph, error) {
 	return graph.Graph{Dir: dir, Recipe: *r, RunID: m.Run, RecipeSHA256: m.SHA256}, nil
 }
 
-// sameRecipe refuses to go on with a recipe that differs from the run's own.
+// sameRecipe refuses to resume a recipe that differs from the run's own.
 func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	own, err := recipe.Present(r.RecipeBytes)
 	if err != nil {

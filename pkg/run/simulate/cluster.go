@@ -12,7 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
-// Cluster is what a run is carried out on, and what its tasks take there.
+// Cluster is what a run is run on, and what its tasks take there.
 type Cluster struct {
 	Nodes    int `yaml:"nodes"`     // without GPUs that the run may use at once; 0: as the site profile says, and any number where it does not
 	NodeCPUs int `yaml:"node_cpus"` // cores of each; 0: as the site profile says, and one task on a node where it does not

@@ -1,5 +1,5 @@
-// Package simulate carries a run out on a cluster and by a clock that are not there,
-// to foretell what it will take. What is started when is decided by the code that
+// Package simulate runs the tasks of a run on a simulated cluster in simulated time,
+// to predict what the run will take. What is started when is decided by the code that
 // decides it in a run: the graph of the recipe, the survey of what is missing, the
 // rules by which gates follow arrays, and the plan by which Slurm takes an array.
 // Simulated are the rest: how long tasks take, where there is room for them, how long

@@ -30,7 +30,7 @@ type Options struct {
 // most is the time after which a simulated run is given up.
 const most = 100 * 365 * 24 * 3600.0
 
-// simulation is a run that is carried out.
+// simulation is a run that is run.
 type simulation struct {
 	Options
 	ctx      context.Context
@@ -81,7 +81,7 @@ func by(t time.Time) float64 {
 	return seconds
 }
 
-// Run carries a run out and says what it took.
+// Run runs a run and says what it took.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	o.Cluster = o.Cluster.on(o.Site)
 	if err := o.Durations.check(o.Graph); err != nil {

@@ -282,8 +282,8 @@ func TestAlarmRings(t *testing.T) {
 	}
 }
 
-// A shard that is dropped is judged no more, also where an earlier array had it too:
-// each was judged, late or left out.
+// A shard that is dropped is scored no more, also where an earlier array had it too:
+// each was scored, late or left out.
 func TestDroppedIsNotDone(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -357,7 +357,7 @@ func disturbed() simulate.Cluster {
 	return c
 }
 
-// The same seed foretells the same, and another seed something else.
+// The same seed predicts the same, and another seed something else.
 func TestSameSeedSameOutcome(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
@@ -381,7 +381,7 @@ func TestSameSeedSameOutcome(t *testing.T) {
 	}
 }
 
-// What a seed foretells stays so, from one version to the next: seconds and tasks.
+// What a seed predicts stays so, from one version to the next: seconds and tasks.
 func TestSeedKeepsItsOutcome(t *testing.T) {
 	t.Parallel()
 	eight := []string{"schedule.iterations=6", "rollout.shards=8"}

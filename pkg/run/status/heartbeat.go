@@ -88,7 +88,7 @@ func (h *Heartbeat) Failed(err error) {
 	}
 }
 
-// OtherDriver tells of a process that goes on with a run in the foreground, if
+// OtherDriver tells of a process that resumes a run in the foreground, if
 // it is not this one.
 func OtherDriver(d graph.Dir) (evidence string, there bool) {
 	h, ok := readHeartbeat(d)
@@ -119,7 +119,7 @@ func readHeartbeat(d graph.Dir) (Heartbeat, bool) {
 }
 
 // alive says whether the process of a heartbeat runs, and how that is known.
-// Clocks of two hosts differ, so another host's beat is judged generously.
+// Clocks of two hosts differ, so another host's beat is scored generously.
 func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 	host, _ := os.Hostname()
 	switch {
@@ -151,7 +151,7 @@ func startTicks(pid int) string {
 	return fields[startTime]
 }
 
-// KillDriver kills the process of this host that goes on with a run in the
+// KillDriver kills the process of this host that resumes a run in the
 // foreground, and its tasks with it. It says whom; nobody for an empty string.
 func KillDriver(d graph.Dir) (who string, err error) {
 	h, ok := readHeartbeat(d)

@@ -37,7 +37,7 @@ type Inventory struct {
 	late       outstanding
 	beginnings map[int]time.Time // of iterations' rollouts
 	mutex      sync.Mutex        // guards the next two
-	sandboxes  map[string]bool   // that programs of sealed verdicts ran under
+	sandboxes  map[string]bool   // that programs of sealed scores ran under
 	room       map[graph.Stage]shard.Room
 	told       bool // what is sealed is told: there are no files
 }
@@ -386,7 +386,7 @@ func (v *Inventory) Room(stage graph.Stage) shard.Room {
 	return v.room[stage]
 }
 
-// Sandboxes lists what the programs ran under whose verdicts were looked at.
+// Sandboxes lists what the programs ran under whose scores were looked at.
 func (v *Inventory) Sandboxes() []string {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

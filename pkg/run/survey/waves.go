@@ -92,7 +92,7 @@ func (w *walk) readable(t graph.Task) bool {
 }
 
 // evaluate lists what can be done of an evaluation: a shard is gathered when its
-// last wave is judged.
+// last wave is scored.
 func (w *walk) evaluate(n graph.Node, gathered *array) {
 	rollouts := n.Sampling()
 	shards := w.sample(rollouts, gathered.is)

@@ -222,7 +222,7 @@ func Read(folder string) (index Index, known bool, err error) {
 	return index, true, nil
 }
 
-// Begin writes the index of a sweep, or goes on with the one that is there: more runs
+// Begin writes the index of a sweep, or resumes the one that is there: more runs
 // may be added to it, and none changed.
 func Begin(folder string, planned Index) (Index, error) {
 	there, known, err := Read(folder)

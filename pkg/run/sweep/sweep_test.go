@@ -101,7 +101,7 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// A sweep goes on with its index; runs may be added to it, and none changed.
+// A sweep resumes its index; runs may be added to it, and none changed.
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -1,5 +1,5 @@
 // Package verify digests every sealed file of a run, says what is wrong with it
-// and how that is mended, and mends what can be made again.
+// and how that is fixed, and fixes what can be made again.
 package verify
 
 import (
@@ -54,7 +54,7 @@ type Verification struct {
 }
 
 // Verify digests every sealed file of a run, follows every manifest's inputs,
-// and checks that each planned response has exactly one fate.
+// and checks that each planned response has exactly one disposition.
 func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v := &verifier{
 		run: r, ctx: ctx, content: map[string]string{}, goesOn: map[string]bool{}, carried: map[closing.Ref]bool{},
@@ -115,7 +115,7 @@ func (v *verifier) mend() string {
 	return fmt.Sprintf("lathe verify --repair %s removes it; then the command that made the run makes it again, to the same bytes", v.run.Dir)
 }
 
-// again is the mend of what is missing.
+// again is the fix of what is missing.
 func (v *verifier) again() string {
 	return fmt.Sprintf("lathe verify --repair %s, then the command that made the run: it is made again, to the same bytes", v.run.Dir)
 }
@@ -396,8 +396,8 @@ func (v *verifier) excused(n graph.Node, shard int) bool {
 }
 
 // Repair removes what a verification found damaged, with its manifests, and
-// notes what is missing, so that going on with the run makes all of it again.
-// What only a person can mend is left; an error names the first of it.
+// notes what is missing, so that resuming the run makes all of it again.
+// What only a person can fix is left; an error names the first of it.
 func Repair(r *rundir.Run, v Verification, attempt seal.Attempt) (removed []string, err error) {
 	var lost []string
 	var left *Fault

@@ -34,7 +34,7 @@ func (w *Worker) remote(t graph.Task) bool {
 	return r.Rollout.Remote != nil && t.Samples() || r.Score.Embedding == recipe.EmbeddingEndpoint && t.Stage == graph.StageScore
 }
 
-// Replay carries out tasks again, from the sealed files that they read, into
+// Replay runs tasks again, from the sealed files that they read, into
 // a temporary folder, and compares the content of every output with what is
 // sealed, or was until it was pruned.
 func Replay(ctx context.Context, w *Worker, tasks []graph.Task) ([]Replayed, error) {

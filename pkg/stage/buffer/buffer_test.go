@@ -25,7 +25,7 @@ type verdict struct {
 	finish  string
 }
 
-// scores is verdicts that differ by their score alone.
+// scores is scores that differ by their score alone.
 func scores(values ...float64) []verdict {
 	out := make([]verdict, len(values))
 	for i, v := range values {
@@ -253,7 +253,7 @@ func TestCutsDoNotShow(t *testing.T) {
 
 // TestCarriedAndLost: a late group of an earlier iteration is trained on with
 // its age, after this iteration's; what was given up or came too late has its
-// fate in the ledger, response by response.
+// disposition in the ledger, response by response.
 func TestCarriedAndLost(t *testing.T) {
 	t.Parallel()
 	f := newReduction(t, 2, append(centred, "rollout.group=2")...)
@@ -336,7 +336,7 @@ func TestNothingToLearnFrom(t *testing.T) {
 
 // TestVerdictsOfOtherResponsesAreRefused: a rollout shard that was lost and
 // sampled anew, by a server that samples otherwise each time, is not what its
-// verdicts judge.
+// scores score.
 func TestVerdictsOfOtherResponsesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newReduction(t, 2, centred...)

@@ -39,7 +39,7 @@ func (a *asked) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]sha
 }
 
 // TestParent: a prompt is made from the messages that a reference names and from
-// the verdict on the last of them that is the policy's, whatever contexts they
+// the score of the last of them that is the policy's, whatever contexts they
 // are in; messages of the prompt's history are nobody's turn.
 func TestParent(t *testing.T) {
 	t.Parallel()

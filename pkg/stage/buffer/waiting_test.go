@@ -16,7 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// iteration makes the responses of iteration k, from 1: groups of verdicts, in a
+// iteration makes the responses of iteration k, from 1: groups of scores, in a
 // file of its own.
 func (f *reduction) iteration(k int, last bool, groups ...[]verdict) {
 	f.Helper()

@@ -104,7 +104,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
 
-// Trace is a whole trace with its verdict.
+// Trace is a whole trace with its score.
 type Trace struct {
 	Rows  []shard.Rollout
 	Score shard.Score
@@ -164,7 +164,7 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 
 // Rows lists the attempts of an evaluation by problem, then sample (greedy
 // first), then step. An attempt without room has the outcome no_room and no answer: what
-// it would have come to is not known. A trace that is missing, or that we could not judge, is an error: a measurement
+// it would have come to is not known. A trace that is missing, or that we could not score, is an error: a measurement
 // without some of its answers would be another measurement.
 func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instance, traces map[shard.TraceName]Trace, policyVersion int) ([]shard.EvaluationRow, error) {
 	var all []shard.EvaluationRow

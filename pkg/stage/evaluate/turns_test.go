@@ -10,9 +10,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// TestEarlierTurns: an attempt's row is the verdict on its last message and has
+// TestEarlierTurns: an attempt's row is the score of its last message and has
 // those on the messages before it; its seconds are those of all. An attempt
-// without room has neither verdict nor seconds.
+// without room has neither score nor seconds.
 func TestEarlierTurns(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.samples=1", "evaluation.greedy=false")

@@ -95,7 +95,7 @@ func TestCritic(t *testing.T) {
 	}
 }
 
-// Trained on one batch again and again, the critic comes to foretell its
+// Trained on one batch again and again, the critic comes to predict its
 // returns.
 func TestCriticLearns(t *testing.T) {
 	t.Parallel()

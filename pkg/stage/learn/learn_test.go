@@ -24,7 +24,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
-// batch samples, judges and folds one iteration, and returns what the learner
+// batch samples, scores and folds one iteration, and returns what the learner
 // reads.
 func batch(r *stagetest.Rig) string {
 	r.Helper()
@@ -85,7 +85,7 @@ func update(r *stagetest.Rig, in learn.Inputs) map[string]float64 {
 }
 
 // TestRatioIsExactlyOne: sampler and learner are one code at one temperature
-// over one kept set, so on policy the importance ratio is 1 to the last bit.
+// over one truncated support, so on policy the importance ratio is 1 to the last bit.
 func TestRatioIsExactlyOne(t *testing.T) {
 	t.Parallel()
 	for _, settings := range [][]string{
@@ -282,7 +282,7 @@ func TestEmptyBatchIsASkip(t *testing.T) {
 	}
 }
 
-// A second turn that has no room leaves the first one's answer to be judged.
+// A second turn that has no room leaves the first one's answer to be scored.
 func TestTurnsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	const filler = "################################################################"

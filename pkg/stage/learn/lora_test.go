@@ -12,7 +12,7 @@ import (
 )
 
 // Under policy.lora the learner trains an adapter of the policy that it is
-// given, or goes on with the one that it is given. The reference is the policy
+// given, or resumes the one that it is given. The reference is the policy
 // without it: a new adapter diverges from it by nothing.
 func TestLoRA(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 }
 
 // An episode that fills the context ends with what the policy said last: it
-// is judged by that, and can be learned from.
+// is scored by that, and can be learned from.
 func TestEpisodesThatFillTheContext(t *testing.T) {
 	t.Parallel()
 	for _, longest := range []int{200, 260, 330} {

@@ -56,7 +56,7 @@ func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards 
 	return r.Path(name + "-batch.arrow")
 }
 
-// TestWaves: traces that wait for their verdicts, five waves of them, come to
+// TestWaves: traces that wait for their scores, five waves of them, come to
 // the same tokens and the same batch as those that are answered at once, in one
 // shard or three. Only those that wait take part in a wave, and what a wave
 // costs is counted.
@@ -154,8 +154,8 @@ func TestRatioOverParts(t *testing.T) {
 	}
 }
 
-// TestJournal: a score task that is killed does not judge again what it had
-// judged, and seals what one that is not killed does.
+// TestJournal: a score task that is killed does not score again what it had
+// scored, and seals what one that is not killed does.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)

@@ -97,7 +97,7 @@ func evaluationStreams(seed uint64, taskID string, sample int) (contexts func(st
 }
 
 // Resume keeps the traces that waited in the wave before, whose rows and
-// verdicts are given, and that a verdict lets go on.
+// scores are given, and that a score lets go on.
 func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Score) error {
 	byName := map[shard.TraceName]planned{}
 	for _, t := range b.traces {
@@ -136,7 +136,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 	return nil
 }
 
-// Waits reports whether a trace waits for a verdict.
+// Waits reports whether a trace waits for a score.
 func (b *Batch) Waits() bool {
 	for _, t := range b.traces {
 		if t.waits != shard.WaitNone {

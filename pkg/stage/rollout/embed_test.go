@@ -36,7 +36,7 @@ func (e *firstTokens) Embed(batch policy.Batch, own []bool) ([][]float32, error)
 
 // TestEmbed: the embedding of a trace is the mean over what the policy wrote in
 // its last attempt, over the contexts of it as over one: (2+3+8)/3. One that waits
-// for a verdict, or that we failed, has none, and one in which nothing was said has
+// for a score, or that we failed, has none, and one in which nothing was said has
 // zeros.
 func TestEmbed(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 )
 
 // Play lets the policy go on in all traces until each has ended, waits for a
-// verdict, or has failed. Contexts are batched freely: no result depends on the
+// score, or has failed. Contexts are batched freely: no result depends on the
 // company it was sampled in.
 func (s *Sampler) Play(ctx context.Context, environment env.Env, traces []*Trace) error {
 	defer closeAll(traces)
@@ -42,7 +42,7 @@ func goingOn(traces []*Trace) []*Trace {
 	return active
 }
 
-// start begins a trace, or goes on with one that waited.
+// start begins a trace, or resumes one that waited.
 func (t *Trace) start(ctx context.Context, environment env.Env) error {
 	waited := t.waits
 	t.waits = shard.WaitNone
@@ -88,7 +88,7 @@ func (t *Trace) react(ctx context.Context, environment env.Env) error {
 }
 
 // next takes the environment's answer to the policy's last message, on which
-// it is told the verdict if it has waited for that.
+// it is told the score if it has waited for that.
 func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.TurnVerdict) error {
 	step, err := t.episode.Next(ctx, t.conversation(t.step), verdict)
 	switch {

@@ -39,7 +39,7 @@ type Inputs struct {
 type Wave struct{ Rollout, Score string }
 
 // Run lets the policy go on in each trace of a shard: from its prompt in wave
-// 0, and in later ones from where it waited for the verdict of the wave before.
+// 0, and in later ones from where it waited for the score of the wave before.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	instances, plan, err := stage.ReadPart[shard.Instance](ctx, job.Files, in.Plan, in.FirstRow, in.LastRow)

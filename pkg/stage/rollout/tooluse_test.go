@@ -187,7 +187,7 @@ var scriptedPolicies = []scriptedPolicy{
 }
 
 // TestScriptedPolicies: policies that follow a script get, by way of sampling
-// from a server and judging what is sealed, exactly the rewards that the rules
+// from a server and scoring what is sealed, exactly the rewards that the rules
 // give, on all training tasks.
 func TestScriptedPolicies(t *testing.T) {
 	t.Parallel()

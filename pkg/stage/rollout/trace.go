@@ -36,7 +36,7 @@ type Trace struct {
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
 	goingOn  bool // the policy speaks next
-	blind    bool // scaffold and environment see verdicts without what held-out answers say
+	blind    bool // scaffold and environment see scores without what held-out answers say
 }
 
 // part is one context of a trace: what the policy has read and written since
@@ -106,13 +106,13 @@ func (t *Trace) conversation(step int) []shard.Message {
 	return messages
 }
 
-// judged is a message of the policy with its verdict and all that led to it.
+// judged is a message of the policy with its score and all that led to it.
 type judged struct {
 	scaffold.Known
 	messages []shard.Message
 }
 
-// judgedIn lists the messages of a sample that have verdicts.
+// judgedIn lists the messages of a sample that have scores.
 func (t *Trace) judgedIn(sample int, score shard.Score) []judged {
 	var all []judged
 	turns := map[int]int{}
@@ -192,7 +192,7 @@ func (t *Trace) Rows(wave int) []shard.Rollout {
 	return rows
 }
 
-// resume takes up a trace that waits, from its rows and the verdict on it.
+// resume takes up a trace that waits, from its rows and the score of it.
 // closes says whether a token ends a message.
 func (t *Trace) resume(rows []shard.Rollout, score shard.Score, closes func(token int32) bool) {
 	t.verdicts, t.executed = map[int]*env.TurnVerdict{}, map[int]float64{}

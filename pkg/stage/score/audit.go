@@ -12,13 +12,13 @@ import (
 // The metrics of a shard that the reward audit of a report is made from. A
 // name in angle brackets stands for what was found.
 //
-//	reward_min, reward_max      over the responses that were judged
-//	reason/<reason>             responses with this reason of their verdict
+//	reward_min, reward_max      over the responses that were scored
+//	reason/<reason>             responses with this reason of their score
 //	form/<form>                 responses to references of this form
 //	form_right/<form>           of them, those that are right
 //	accepts/<verifier>          right for another verifier or other options, and not for the run's
 //	refuses/<verifier>          the other way round
-//	compared/<verifier>         responses that both have judged
+//	compared/<verifier>         responses that both have scored
 const (
 	MetricRewardMin = "reward_min"
 	MetricRewardMax = "reward_max"
@@ -35,7 +35,7 @@ const (
 	maxReasonBytes = 60
 )
 
-// audit counts what verdicts were given for.
+// audit counts what scores were given for.
 type audit struct {
 	metrics  map[string]float64
 	reasons  map[string]bool
@@ -46,7 +46,7 @@ func newAudit() *audit {
 	return &audit{metrics: map[string]float64{}, reasons: map[string]bool{}, min: math.Inf(1), max: math.Inf(-1)}
 }
 
-// add counts a response that was judged.
+// add counts a response that was scored.
 func (a *audit) add(row shard.Score, why, form string, others []env.Other) {
 	a.min, a.max = min(a.min, row.Reward), max(a.max, row.Reward)
 	reason := reasonOf(row, why)
@@ -73,7 +73,7 @@ func (a *audit) add(row shard.Score, why, form string, others []env.Other) {
 	}
 }
 
-// reasonOf is the verdict's own reason, or else the first words of what it
+// reasonOf is the score's own reason, or else the first words of what it
 // says to people.
 func reasonOf(row shard.Score, reason string) string {
 	if reason == "" {
@@ -96,7 +96,7 @@ func reasonOf(row shard.Score, reason string) string {
 // into adds the metrics to a manifest's.
 func (a *audit) into(metrics map[string]float64) {
 	if a.min > a.max {
-		return // nothing was judged
+		return // nothing was scored
 	}
 	metrics[MetricRewardMin], metrics[MetricRewardMax] = a.min, a.max
 	for name, value := range a.metrics {

@@ -9,7 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
-// askForEmbeddings gives the verdicts of this wave the embeddings that the recipe's server has
+// askForEmbeddings gives the scores of this wave the embeddings that the recipe's server has
 // of their responses. Equal texts are asked for once.
 func (s scorer) askForEmbeddings(ctx context.Context, job stage.Job, traces [][]shard.Rollout, verdicts []verdict) error {
 	spec := job.Recipe.Score.Endpoint

@@ -14,7 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
-// slow is an environment whose verdicts take minutes.
+// slow is an environment whose scores take minutes.
 type slow struct {
 	env.Env
 	maxFailed float64
@@ -26,7 +26,7 @@ func (s slow) Traits() env.Traits {
 	return traits
 }
 
-// TestTooManyFailed: a task of which too many verdicts failed by our fault fails,
+// TestTooManyFailed: a task of which too many scores failed by our fault fails,
 // and another try asks for these alone. What is borne is left out as infra.
 func TestTooManyFailed(t *testing.T) {
 	t.Parallel()

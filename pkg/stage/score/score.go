@@ -1,4 +1,4 @@
-// Package score judges responses: a shard of rollouts in, a shard of verdicts
+// Package score scores responses: a shard of rollouts in, a shard of scores
 // out, one for each trace.
 package score
 
@@ -50,10 +50,10 @@ func (in Inputs) readPlan(ctx context.Context, f stage.Files) ([]shard.Instance,
 	return stage.ReadPart[shard.Instance](ctx, f, in.Plan, in.FirstRow, in.LastRow)
 }
 
-// Run judges every trace of a rollout shard, as many at a time as the task has
-// threads for, and seals the verdicts in the shard's order. A failure of ours on
+// Run scores every trace of a rollout shard, as many at a time as the task has
+// threads for, and seals the scores in the shard's order. A failure of ours on
 // one trace is that row's outcome, never the policy's reward; a trace that
-// cannot have been had in this environment is an error. Where verdicts are
+// cannot have been had in this environment is an error. Where scores are
 // slow, those that a killed task had reached are not made again.
 func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
@@ -167,7 +167,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	return m, err
 }
 
-// atATime is how many traces are judged at a time.
+// atATime is how many traces are scored at a time.
 func atATime(traits env.Traits, threads int) int {
 	n := traits.AtATime
 	if n == 0 {
@@ -176,7 +176,7 @@ func atATime(traits env.Traits, threads int) int {
 	return n * max(1, traits.Batch)
 }
 
-// longestFirst is the order in which traces are judged: one that takes long and
+// longestFirst is the order in which traces are scored: one that takes long and
 // comes last would let the other cores wait.
 func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard.Rollout) []int {
 	order := make([]int, len(traces))
@@ -193,11 +193,11 @@ func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard
 	return order
 }
 
-// mostFailedLogged is how many verdicts that could not be had are logged, each with its
+// mostFailedLogged is how many scores that could not be had are logged, each with its
 // response; the score rows have all of them.
 const mostFailedLogged = 8
 
-// logFailed names responses whose judging failed.
+// logFailed names responses whose scoring failed.
 func logFailed(log func(string, ...any), verdicts []verdict) {
 	failed := 0
 	for _, v := range verdicts {
@@ -213,10 +213,10 @@ func logFailed(log func(string, ...any), verdicts []verdict) {
 	}
 }
 
-// tooManyFailed reports a task of which the judging of more traces failed, by our
+// tooManyFailed reports a task of which the scoring of more traces failed, by our
 // fault, than the environment bears. Whoever tries again, perhaps on another node,
-// finds the other verdicts in the journal. Where the environment names no share that
-// it bears, its verdicts need nothing of a node, and another try would fail as this
+// finds the other scores in the journal. Where the environment names no share that
+// it bears, its scores need nothing of a node, and another try would fail as this
 // one did.
 func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 	var failed []error
@@ -247,7 +247,7 @@ func stageName(in Inputs) string {
 	return "score"
 }
 
-// gather puts the verdicts into their order, and counts those of traces that
+// gather puts the scores into their order, and counts those of traces that
 // have ended.
 func gather(traces [][]shard.Rollout, verdicts []verdict) ([]shard.Score, map[string]float64) {
 	rows := make([]shard.Score, len(verdicts))
@@ -257,7 +257,7 @@ func gather(traces [][]shard.Rollout, verdicts []verdict) ([]shard.Score, map[st
 		rows[i] = v.Score
 		if shard.GoesOn(traces[i], v.Score) {
 			metrics[shard.MetricWaiting]++
-			continue // its last verdict is counted, in a later wave
+			continue // its last score is counted, in a later wave
 		}
 		metrics["responses"]++
 		metrics["outcome_"+v.Score.Outcome]++
@@ -271,12 +271,12 @@ func gather(traces [][]shard.Rollout, verdicts []verdict) ([]shard.Score, map[st
 	return rows, metrics
 }
 
-// scorer gives verdicts.
+// scorer gives scores.
 type scorer struct {
 	environment env.Env
 	attempt     seal.Attempt  // that a row names
 	embedding   string        // of the recipe
-	journal     *seal.Journal // nil where verdicts are quick
+	journal     *seal.Journal // nil where scores are quick
 	log         func(format string, args ...any)
 }
 
@@ -284,20 +284,20 @@ type scorer struct {
 // it as JSON.
 type verdict struct {
 	Score  shard.Score
-	Judged bool // the environment has given a verdict
+	Judged bool // the environment has given a score
 	Reason string
 	Form   string
 	Others []env.Other
 
 	done   bool
-	failed error // of the judging, by our fault
+	failed error // of the scoring, by our fault
 }
 
-// infraTries bounds how often an attempt is judged when the judging itself
+// infraTries bounds how often an attempt is scored when the scoring itself
 // fails.
 const infraTries = 3
 
-// trace judges the attempts of a trace that the wave before has not judged.
+// trace scores the attempts of a trace that the wave before has not scored.
 func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, before shard.Score) (verdict, error) {
 	first := rows[0]
 	v := verdict{Score: shard.Score{
@@ -337,7 +337,7 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 }
 
 // Verdicts are those on traces that are in memory, in their order. before are
-// those of the wave before, if there was one. What cannot be judged is an
+// those of the wave before, if there was one. What cannot be scored is an
 // error.
 func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
 	tasks, earlier := tasksOf(instances), byName(before)
@@ -397,7 +397,7 @@ func attemptsOf(task env.Task, rows []shard.Rollout) []attempt {
 	return attempts
 }
 
-// earlierTurns are the verdicts that the wave before has on an attempt.
+// earlierTurns are the scores that the wave before has on an attempt.
 func earlierTurns(before shard.Score, step int) []env.TurnVerdict {
 	var turns []env.TurnVerdict
 	for _, row := range before.Turns {
@@ -408,7 +408,7 @@ func earlierTurns(before shard.Score, step int) []env.TurnVerdict {
 	return turns
 }
 
-// ask asks the environment for a verdict, again where it fails. It is not asked
+// ask asks the environment for a score, again where it fails. It is not asked
 // where all is known.
 func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err error) {
 	switch n := len(a.Own); {
@@ -424,7 +424,7 @@ func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err erro
 		}
 	}
 	if err == nil && len(given.Turns) != len(a.Own) {
-		err = exitcode.Bugf("environment %q has verdicts on %d of %d messages of task %q", s.environment.Name(), len(given.Turns), len(a.Own), a.Task.ID)
+		err = exitcode.Bugf("environment %q has scores of %d of %d messages of task %q", s.environment.Name(), len(given.Turns), len(a.Own), a.Task.ID)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("scoring task %q: %w", a.Task.ID, err)
@@ -432,12 +432,12 @@ func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err erro
 	return given, err
 }
 
-// bound clips the rewards of a verdict, whatever environment gave it, to those that
+// bound clips the rewards of a score, whatever environment gave it, to those that
 // can be learned from, and logs each. What is no number is our failure.
 func (s scorer) bound(v *env.Verdict, task env.Task, name shard.TraceName) error {
 	clipped, err := boundTurn(&v.TurnVerdict)
 	if len(v.Turns) > 0 {
-		clipped, v.Turns = nil, slices.Clone(v.Turns) // the last of them is the verdict
+		clipped, v.Turns = nil, slices.Clone(v.Turns) // the last of them is the score
 	}
 	for i := range v.Turns {
 		more, errTurn := boundTurn(&v.Turns[i])

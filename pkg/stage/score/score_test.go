@@ -124,7 +124,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestImpossibleResponse: a response that cannot have been had is no verdict
+// TestImpossibleResponse: a response that cannot have been had is no score
 // and no failure of ours: the file is wrong.
 func TestImpossibleResponse(t *testing.T) {
 	t.Parallel()

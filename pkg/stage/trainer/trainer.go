@@ -25,7 +25,7 @@ type Sequence struct {
 	// OldLogProbs are the learner's; nil where the two are one.
 	Sampler []float32
 	// Values are the critic's before the first optimizer step, and Returns what
-	// it should have foretold, where the mask is true; nil without a critic.
+	// it should have predicted, where the mask is true; nil without a critic.
 	Values, Returns []float64
 	// Advantages are whitened and have their factors; 0 where the mask is false.
 	Advantages []float32

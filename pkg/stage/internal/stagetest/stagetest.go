@@ -194,13 +194,13 @@ func (r *Rig) Digest(path string) string {
 	return m.ContentSHA256
 }
 
-// Failing is an environment whose judging fails while Fail says so.
+// Failing is an environment whose scoring fails while Fail says so.
 type Failing struct {
 	env.Env
 	Fail func(conversation []shard.Message) error
 }
 
-// Score fails, or judges.
+// Score fails, or scores.
 func (f Failing) Score(ctx context.Context, attempt env.Attempt) (env.Verdict, error) {
 	if err := f.Fail(attempt.Messages); err != nil {
 		return env.Verdict{}, err

@@ -13,12 +13,12 @@ import (
 type Turns struct {
 	env.Env
 	Of int // turns of an attempt
-	// Wait makes each turn but the last wait for the verdict on it; otherwise the
+	// Wait makes each turn but the last wait for the score of it; otherwise the
 	// next one follows at once. What is said is the same.
 	Wait bool
 	// Fresh says after which turns, from 1, a new context begins.
 	Fresh func(turn int) bool
-	// Judged is called for each turn that is judged; it may fail.
+	// Judged is called for each turn that is scored; it may fail.
 	Judged func(task env.Task, turn int) error
 }
 
@@ -65,8 +65,8 @@ func (e turnsEpisode) Next(_ context.Context, conversation []shard.Message, last
 	return env.Step{Messages: []shard.Message{{Role: "user", Content: said}}, Fresh: e.Fresh != nil && e.Fresh(turn)}, nil
 }
 
-// Score judges each answer by its first letter, and those alone that have no
-// verdict yet.
+// Score scores each answer by its first letter, and those alone that have no
+// score yet.
 func (e Turns) Score(_ context.Context, a env.Attempt) (env.Verdict, error) {
 	v := env.Verdict{Turns: append([]env.TurnVerdict(nil), a.Earlier...)}
 	for turn := len(a.Earlier); turn < len(a.Own); turn++ {
