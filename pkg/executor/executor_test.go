@@ -36,17 +36,17 @@ func TestValidate(t *testing.T) {
 		t.Errorf("a good array: %v", err)
 	}
 	for name, spoil := range map[string]func(*Array){
-		"no command":        func(a *Array) { a.Command = nil },
-		"no shards":         func(a *Array) { a.Shards = nil },
-		"tell them":         func(a *Array) { a.NoShard = true },
-		"asks for 0 cores":  func(a *Array) { a.CPUs = 0 },
-		"negative amount":   func(a *Array) { a.GPUs = -1 },
-		"is not absolute":   func(a *Array) { a.LogDir = "logs" },
-		"minutes -1":        func(a *Array) { a.Minutes = -1 },
-		"memory -1 GiB":     func(a *Array) { a.MemoryGB = -1 },
-		"GiB, attempt -1":   func(a *Array) { a.Attempt = -1 },
-		"has 2 tasks":       func(a *Array) { a.NoShard = true },
-		"array score-00000": func(a *Array) { a.Command = nil },
+		"no command":         func(a *Array) { a.Command = nil },
+		"no shards":          func(a *Array) { a.Shards = nil },
+		"does not pass them": func(a *Array) { a.NoShard = true },
+		"requests 0 cores":   func(a *Array) { a.CPUs = 0 },
+		"negative amount":    func(a *Array) { a.GPUs = -1 },
+		"is not absolute":    func(a *Array) { a.LogDir = "logs" },
+		"minutes -1":         func(a *Array) { a.Minutes = -1 },
+		"memory -1 GiB":      func(a *Array) { a.MemoryGB = -1 },
+		"GiB, attempt -1":    func(a *Array) { a.Attempt = -1 },
+		"has 2 tasks":        func(a *Array) { a.NoShard = true },
+		"array score-00000":  func(a *Array) { a.Command = nil },
 	} {
 		bad := good
 		spoil(&bad)
