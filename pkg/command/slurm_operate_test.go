@@ -269,7 +269,7 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	begin()
 	running()
 	out := c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir)
-	if !strings.HasPrefix(out, "taken out of the queue: ") || strings.Contains(out, ", 0 job arrays") {
+	if !strings.HasPrefix(out, "removed from the queue: ") || strings.Contains(out, ", 0 job arrays") {
 		t.Errorf("it says:\n%s", out)
 	}
 	held("cancelled")
