@@ -54,7 +54,7 @@ func TestPauseForeground(t *testing.T) {
 	if e := lathe(t, 0, "cancel", dir); !strings.Contains(e.stdout, "the driver has exited") {
 		t.Errorf("cancel says\n%s", e.stdout)
 	}
-	if code := exitCode(<-ended); code != 75 || !strings.Contains(talk.String(), "was cancelled by ") || !strings.Contains(talk.String(), ", and goes on") {
+	if code := exitCode(<-ended); code != 75 || !strings.Contains(talk.String(), "was cancelled by ") || !strings.Contains(talk.String(), "and is now resumed") {
 		t.Errorf("cancelled, the driver ends with exit code %d:\n%s", code, talk)
 	}
 

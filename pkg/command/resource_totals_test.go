@@ -120,7 +120,7 @@ func TestPolicyThatDoesNotFit(t *testing.T) {
 	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
 		t.Errorf("hints %q of %v: %s", hints, err, out.String())
 	}
-	if !strings.Contains(out.String(), "learn: refused") {
+	if !strings.Contains(out.String(), "learn: does not fit") {
 		t.Errorf("printed %s", out.String())
 	}
 }

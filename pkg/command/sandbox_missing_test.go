@@ -62,7 +62,7 @@ func TestProtectionMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const reason = "the sandbox must have paths, which this host does not give"
+	const reason = "the sandbox must have paths, which this host does not provide"
 	e := withoutMounts(t, "run", "--run", folder)
 	if e.code != exitcode.Unavailable || !strings.Contains(e.stderr, reason) {
 		t.Errorf("without mount namespaces: exit code %d\n%s%s", e.code, e.stdout, e.stderr)

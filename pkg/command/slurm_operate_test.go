@@ -60,9 +60,9 @@ func TestSlurmOperate(t *testing.T) {
 		t.Run("doctor", func(t *testing.T) {
 			findings := examine(t, c.In(t), "--write", profile)
 			for about, want := range map[string]string{
-				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-task": "note sbatch failed: ", "--gpus-per-node": "ok is taken",
+				"accounting": "ok on", "--mem": "note sbatch failed: ", "--gres": "note sbatch failed: ", "--gpus": "note sbatch failed: ", "--gpus-per-task": "note sbatch failed: ", "--gpus-per-node": "ok is accepted",
 				"array size": "ok indices up to 4", "your jobs in the queue": "ok at most 10", "your running jobs": "ok at most 8", "time to stop": "note 5 s", "signal before preemption": "ok the user's", "start after requeueing": "ok not before 5 s",
-				"between nodes, link": "ok each of 50 names", "between nodes, a file that is replaced": "ok 0.", "between nodes, clocks": "ok ",
+				"between nodes, link": "ok each of 50 exclusive creations", "between nodes, a replaced file": "ok 0.", "between nodes, clocks": "ok ",
 			} {
 				if !strings.HasPrefix(findings[about], want) {
 					t.Errorf("%s: %q, want %q", about, findings[about], want)
@@ -269,7 +269,7 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	begin()
 	running()
 	out := c.Must(filepath.Join(c.Bin, "lathe"), "cancel", dir)
-	if !strings.HasPrefix(out, "taken out of the queue: ") || strings.Contains(out, ", 0 job arrays") {
+	if !strings.HasPrefix(out, "removed from the queue: ") || strings.Contains(out, ", 0 job arrays") {
 		t.Errorf("it says:\n%s", out)
 	}
 	held("cancelled")
