@@ -111,9 +111,9 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 3; }", words: []string{"version 3 of", "version 4"}},
 		"no ABI":              {source: "int anything;", words: []string{"eng_abi"}},
 		"a function less":     {source: stubs("", "decode"), words: []string{"eng_decode"}},
-		"no driver":           {source: status("describe", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no NVIDIA driver", "insufficient"}},
-		"no device":           {source: status("describe", "ENG_NO_DEVICE", "no CUDA-capable device"), words: []string{"no GPU", "no CUDA-capable device"}},
-		"no fourth device":    {source: status("describe", "ENG_NO_DEVICE", "device 3 of 1"), options: Options{Device: 3}, words: []string{"no GPU", "device 3 of 1"}},
+		"no driver":           {source: status("describe", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no usable NVIDIA driver", "insufficient"}},
+		"no device":           {source: status("describe", "ENG_NO_DEVICE", "no CUDA-capable device"), words: []string{"no usable GPU", "no CUDA-capable device"}},
+		"no fourth device":    {source: status("describe", "ENG_NO_DEVICE", "device 3 of 1"), options: Options{Device: 3}, words: []string{"no usable GPU", "device 3 of 1"}},
 		"too old a device":    {source: status("open", "ENG_NO_DEVICE", "compute capability 7.0, 8.0 is needed"), words: []string{"7.0"}},
 		"memory at opening":   {source: status("open", "ENG_MEMORY", "12.5 GiB are needed, 3.0 GiB are free"), words: []string{"12.5 GiB", "3.0 GiB"}},
 		"memory before opening": {
