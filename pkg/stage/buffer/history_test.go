@@ -122,10 +122,10 @@ func TestHistoryThatIsNotThere(t *testing.T) {
 		code       int
 		want, hint string
 	}{
-		"too short":   {shard.Ref{Iteration: 2, Row: 1, Sample: 1, Messages: 3}, exitcode.Data, `history-2-0.parquet", instance "i000002-000001", sample 1, step 0: there are 2 messages, and the curriculum's state goes on from message 3`, ""},
+		"too short":   {shard.Ref{Iteration: 2, Row: 1, Sample: 1, Messages: 3}, exitcode.Data, `history-2-0.parquet", instance "i000002-000001", sample 1, step 0: there are 2 messages, and the curriculum's state continues from message 3`, ""},
 		"no such row": {shard.Ref{Iteration: 2, Row: 1, Sample: 2, Messages: 2}, exitcode.Data, `instance "i000002-000001", sample 2, step 0: there are 0 messages`, ""},
-		"no message":  {shard.Ref{Iteration: 2, Row: 1, Sample: 1}, exitcode.Data, "goes on from message 0", ""},
-		"no file":     {shard.Ref{Iteration: 3, Row: 1, Sample: 1, Messages: 2}, exitcode.Data, "reading what the plan goes on from", "lathe verify --repair"},
+		"no message":  {shard.Ref{Iteration: 2, Row: 1, Sample: 1}, exitcode.Data, "continues from message 0", ""},
+		"no file":     {shard.Ref{Iteration: 3, Row: 1, Sample: 1, Messages: 2}, exitcode.Data, "reading what the plan continues from", "lathe verify --repair"},
 	} {
 		f := newHistory(t, shard.Entry{Kind: "improve", Ref: c.ref})
 		f.say(2, 0, shard.Rollout{InstanceID: "i000002-000001", Sample: 1, Messages: conversation("q", "a")})
