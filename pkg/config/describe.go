@@ -200,7 +200,7 @@ func Table(b *strings.Builder, fields []Field) {
 		if f.Group {
 			name = "**" + name + "**"
 			children, signature := childrenOf(fields, i)
-			if earlier, ok := groups[signature]; ok {
+			if earlier, ok := groups[signature]; ok && children > 0 {
 				doc = strings.TrimPrefix(doc+"; ", "; ") + "fields and defaults as `" + earlier + "`"
 				i += children
 			} else {
