@@ -14,8 +14,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -72,12 +72,12 @@ type evaluated struct {
 	Samples  int    `json:"samples"`
 	// Means over problems and samples, by self-improvement step; null where no prompt left
 	// room for a response.
-	AccuracyByStep []*float64          `json:"accuracy_by_step"`
-	GreedyByStep   []*float64          `json:"greedy_accuracy_by_step,omitempty"`
-	AccuracyByKind map[string]float64  `json:"accuracy_by_kind"` // first answers
-	Outcomes       map[string]int      `json:"outcomes"`
+	AccuracyByStep []*float64           `json:"accuracy_by_step"`
+	GreedyByStep   []*float64           `json:"greedy_accuracy_by_step,omitempty"`
+	AccuracyByKind map[string]float64   `json:"accuracy_by_kind"` // first answers
+	Outcomes       map[string]int       `json:"outcomes"`
 	Submissions    *measure.Submissions `json:"submissions,omitempty"` // of tasks with leaderboards
-	Seconds        float64             `json:"seconds"`
+	Seconds        float64              `json:"seconds"`
 }
 
 // Eval measures a policy on held-out problems.
