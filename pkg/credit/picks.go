@@ -91,9 +91,6 @@ func (FactorPicks) Offers() config.Variants {
 	return FactorAxis.Offers(func(own any) any { return &Placed{MultipliesAdvantage, own} })
 }
 
-// FactorsNamed are factors on the advantage with their default settings.
-func FactorsNamed(names ...string) FactorPicks { return named(FactorPicks{}, names...) }
-
 // On are the factors that multiply the advantage, or the weight.
 func (p FactorPicks) On(what string) []Choice {
 	var choices []Choice
