@@ -173,7 +173,7 @@ func TestSlurmReproduce(t *testing.T) {
 	lathe(t, exitcode.OK, "reproduce", plan, "--out", filepath.Join(folder, "here"))
 	out, err := c.Command(filepath.Join(c.Bin, "lathe"), "reproduce", plan, "--out", filepath.Join(folder, "there"), "--executor", "slurm", "--site", "devcluster", "--wait",
 		"--against", filepath.Join(folder, "here", "reproduction.json"))
-	if want := "5 of 5 policies have the weights of reproduction.json, to the byte"; err != nil || !strings.Contains(out, want) {
+	if want := "5 of 5 policies have the same weights as in reproduction.json, to the byte"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("it does not say %q, %v:\n%s", want, err, out)
 	}
 }

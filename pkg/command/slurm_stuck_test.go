@@ -124,7 +124,7 @@ func TestSlurmStuck(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		for _, want := range []string{
-			"problem  Slurm: no Slurm cluster answers: ", "Unable to contact slurm controller", "unknown  partitions: not asked", "unknown  between nodes: not asked",
+			"problem  Slurm: no Slurm cluster answers: ", "Unable to contact slurm controller", "unknown  partitions: not checked", "unknown  between nodes: not checked",
 			"ok       binaries: all of them", "ok       folder " + folder + ", names: ", ", processor: ",
 		} {
 			if !strings.Contains(said, want) {
