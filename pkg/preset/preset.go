@@ -212,7 +212,7 @@ func ppo() Objective {
 //   - The rest of the table is no part of an objective: actor_learning_rate 1e-5 and
 //     actor_grad_clip 1.0 (optimizer), train_batch_size 128, temperature 0.7, top_k -1
 //     and top_p 1, its rows read with one line slipped (rollout).
-//   - RL-MLE Eq. 3 is a factor, which a recipe names.
+//   - The factor of durations (RL-MLE §3.1) is a choice of its own, which a recipe names.
 func mleAgents() Objective {
 	o := ppo()
 	o.Loss.EntropyCoef, o.Loss.KL.Coef = 0.001, 0.001

@@ -65,7 +65,7 @@ func (a *Ace) states(state curriculum.State, taskIDs []string) []shard.Entry {
 	return states
 }
 
-// Update gives the states that were sampled their potentials (AceGRPO Eq. 7) and visits,
+// Update gives the states that were sampled their potentials and visits,
 // and adds the states that their responses lead to, by the operator Φ (AceGRPO §4.1).
 func (a *Ace) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration, Entries: slices.Clone(a.states(state, taskIDs))}
