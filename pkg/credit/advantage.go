@@ -33,7 +33,7 @@ func init() {
 		Make: func(any) (Advantage, error) { return reward{}, nil },
 	})
 	FactorAxis.Register(registry.Choice[Factor]{
-		Name: "diversity", Summary: "how far a trace's embedding lies from the group's centre (ExIt, equation 6)",
+		Name: "diversity", Summary: "how far a trace's embedding lies from the group's centre (ExIt Eq. 6)",
 		Settings: func() any { return &Diversity{} },
 		Validate: func(c *config.Checker, settings any) {
 			if bound := settings.(*Diversity).Bound; bound != 0 && !(bound >= 1) {
@@ -102,7 +102,7 @@ func (reward) Advantage(g Group, segments []Segment) error {
 
 // Diversity are the settings of the factor diversity.
 type Diversity struct {
-	Bound float64 `yaml:"bound"` // most that a factor may be, where two clusters that are close together would make thousands; 0 for none, as equation 6 has it
+	Bound float64 `yaml:"bound"` // most that a factor may be, where two clusters that are close together would make thousands; 0 for none, as ExIt Eq. 6 has it
 }
 
 // diversity multiplies by the diversity of each trace, up to a bound unless that

@@ -155,7 +155,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestImprovement, section 4 of ExIt: with a base of 0.6 there is 0.4 to gain.
+// TestImprovement, ExIt §4: with a base of 0.6 there is 0.4 to gain.
 func TestImprovement(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -172,7 +172,7 @@ func TestImprovement(t *testing.T) {
 	}
 }
 
-// Appendix A.4 of ExIt: diverge steps and base tasks earn the normalised score.
+// ExIt App. A.4: diverge steps and base tasks earn the normalised score.
 func TestImprovementOrScore(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[shard.Kind]float64{shard.KindImprove: .5, shard.KindDiverge: .8, shard.KindInitial: .8} {
@@ -183,7 +183,7 @@ func TestImprovementOrScore(t *testing.T) {
 	}
 }
 
-// Equation 6 of ExIt has no bound: two clusters that are about as far from the
+// ExIt Eq. 6 has no bound: two clusters that are about as far from the
 // centre make large factors.
 func TestDiversityBound(t *testing.T) {
 	t.Parallel()
@@ -275,7 +275,7 @@ func TestFactors(t *testing.T) {
 	}
 }
 
-// TestDiversity, equation 6 of ExIt, on a line: embeddings 0, 1 and 5 have the
+// TestDiversity, ExIt Eq. 6, on a line: embeddings 0, 1 and 5 have the
 // centre 2, distances 2, 1 and 3, and a range of 2.
 func TestDiversity(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,7 @@ var durationSource string
 var _ = config.Docs[Duration](durationSource)
 
 // Duration are the settings of the factor duration, which weighs each action by how
-// long it ran ("Reinforcement Learning for Machine Learning Engineering Agents",
-// equation 3): by Δt_k over the mean ("we rescale Δt_k by the average execution time
+// long it ran (RL-MLE Eq. 3): by Δt_k over the mean ("we rescale Δt_k by the average execution time
 // in the batch").
 //
 // An action is a message of the policy, and Δt_k the wall-clock seconds for which
@@ -27,7 +26,7 @@ var _ = config.Docs[Duration](durationSource)
 // weighs 0, as the equation has it.
 //
 // The weights undo a bias that a schedule must have first: that actions are observed
-// in proportion to π/Δt (appendix A.2). Where an action that has begun is observed
+// in proportion to π/Δt (RL-MLE App. A.2). Where an action that has begun is observed
 // sooner or later, as by schedule.oversample, which carries what is late into a later
 // iteration, the shares come near π, and the weights favour slow actions.
 // TestFrequencyBias and TestCarriedActionsAreObserved have the numbers.
@@ -46,7 +45,7 @@ type Duration struct {
 func init() {
 	const name = "duration"
 	FactorAxis.Register(registry.Choice[Factor]{
-		Name: name, Summary: "the seconds that each action ran, over their mean (RL for machine-learning-engineering agents, equation 3)",
+		Name: name, Summary: "the seconds that each action ran, over their mean (RL-MLE Eq. 3)",
 		Settings: func() any { return &Duration{Mean: meanOfBatch, AllZero: 1, NoProgram: 1} },
 		Validate: func(c *config.Checker, settings any) {
 			d := settings.(*Duration)
@@ -98,7 +97,7 @@ func (d duration) Factor(groups []Group, segments [][]Segment) ([][]float64, err
 // run is the sum and the number of some actions' seconds.
 type run struct{ seconds, actions float64 }
 
-// OfTurns is the weight of each action. Actions of traces that we failed to score,
+// OfTurns is the weight of each action (RL-MLE Eq. 3). Actions of traces that we failed to score,
 // or that count as not sampled, enter no mean and weigh 1.
 func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, error) {
 	counts := func(g int, s Segment) bool { return groups[g].Traces[s.Trace].Valid() && s.Dropped == "" }
@@ -140,7 +139,7 @@ func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, 
 	return weights, nil
 }
 
-// weight is that of an action beside others.
+// weight is that of an action beside others: Δt_k over its mean (RL-MLE Eq. 3).
 func (d duration) weight(verdict shard.TurnScore, all run) float64 {
 	seconds, ran := executed(verdict)
 	switch {

@@ -54,7 +54,7 @@ func weights(t testing.TB, d Duration, groups ...Group) [][][]float64 {
 	return all
 }
 
-// Equation 3 by hand.
+// RL-MLE Eq. 3 by hand.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	ok, failed, late, infra := shard.OutcomeOK, shard.OutcomeInvalid, shard.OutcomeTimeout, shard.OutcomeInfra

@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Equation 1 of FlipTS by hand: G = 2 traces of T = 2 turns, of 3 and 1 tokens,
+// FlipTS Eq. 1 by hand: G = 2 traces of T = 2 turns, of 3 and 1 tokens,
 // and of 2 and 4: each turn has 1/4 of the step in all.
 func TestTurnMeans(t *testing.T) {
 	t.Parallel()
@@ -36,9 +36,9 @@ func TestTurnMeans(t *testing.T) {
 	}
 }
 
-// Section 3.1 of FlipTS: R(τ) = r_T, which is 1 or -1. Of four traces of two turns
+// FlipTS §3.1: R(τ) = r_T, which is 1 or -1. Of four traces of two turns
 // one ends well: the mean is -1/2, the population's standard deviation √3/2, and
-// the advantages √3 and three times -1/√3. The dynamic filter of appendix D keeps
+// the advantages √3 and three times -1/√3. The dynamic filter of FlipTS App. D keeps
 // the first.
 func TestTrajectoryGRPO(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ type schedule struct {
 	expected func(x int) float64
 }
 
-// repeated is the paper's arithmetic, n_x = π(x)·T/Δt_x (section 3.1): a worker draws
+// repeated is the paper's arithmetic, n_x = π(x)·T/Δt_x (RL-MLE §3.1): a worker draws
 // an action and repeats it for T seconds.
 func repeated(budget int) schedule {
 	return schedule{
@@ -126,7 +126,7 @@ func renewed(budget int) schedule {
 	}
 }
 
-// first is Algorithm 1: m·B actions start together, and the batch is the B of them
+// first is RL-MLE Alg. 1: m·B actions start together, and the batch is the B of them
 // that are completed first; what is late is lost. The faster actions among them are
 // binomial in number.
 func first(batch int, multiplier float64) schedule {
@@ -184,10 +184,9 @@ func (r ratio) estimate() (value, deviation float64) {
 	return value, math.Sqrt(squares) / sumB
 }
 
-// TestFrequencyBias measures what section 3.1 and appendix A.2 of "Reinforcement
-// Learning for Machine Learning Engineering Agents" say of actions of different
+// TestFrequencyBias measures what RL-MLE §3.1 and App. A.2 say of actions of different
 // durations: the shares with which they are observed, and the gradient with and
-// without the weights of equation 3, against what is expected of each schedule. All
+// without the weights of RL-MLE Eq. 3, against what is expected of each schedule. All
 // must agree within four standard errors.
 //
 // The paper's claim holds where its arithmetic does: under n_x = π(x)·T/Δt_x actions
@@ -198,8 +197,8 @@ func (r ratio) estimate() (value, deviation float64) {
 // It is not so under other schedules. Workers that draw an action whenever they are
 // free observe every action that they start but the last: the shares come near π as
 // the budget grows, the plain gradient near the true one, and the weights of
-// equation 3 then make the bias that they were to take away. And where late actions
-// are lost (Algorithm 1, read so), those that are hardly ever observed are not made
+// RL-MLE Eq. 3 then make the bias that they were to take away. And where late actions
+// are lost (RL-MLE Alg. 1, read so), those that are hardly ever observed are not made
 // good by the weights.
 //
 // go test ./pkg/credit -run TestFrequencyBias -v prints the numbers.

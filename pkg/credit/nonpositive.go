@@ -6,15 +6,13 @@ import "github.com/lathe-rl/lathe/pkg/registry"
 const ReasonNonPositive = "non_positive"
 
 // NonPositive drops segments whose advantage is 0 or less, as the baseline
-// "Dynamic-filter GRPO" does ("FlipTS: Failure-to-Success Mathematical
-// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
-// appendix D). What it costs is in the ledger: responses that were sampled for
-// nothing.
+// "Dynamic-filter GRPO" does (FlipTS App. D). What it costs is in the ledger:
+// responses that were sampled for nothing.
 type NonPositive struct{}
 
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonNonPositive, Summary: "drops segments whose advantage is not above 0 (FlipTS, appendix D)",
+		Name: ReasonNonPositive, Summary: "drops segments whose advantage is not above 0 (FlipTS App. D)",
 		Make: func(any) (Select, error) { return NonPositive{}, nil },
 	})
 }

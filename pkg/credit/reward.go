@@ -12,9 +12,9 @@ func init() {
 	}{
 		{"verdict", "what the environment gives for the segment's last turn", verdictReward},
 		{"score", "the normalised score of the segment's last turn", scoreReward},
-		{"signed", "1 where the segment's last turn succeeds, -1 elsewhere (FlipTS, section 3.1)", signedReward},
-		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt, section 4), elsewhere what the environment gives", improvementReward},
-		{"improvement_or_score", "on improve steps max(0, Δ/Δmax) over the response that is iterated on, elsewhere the normalised score (ExIt, appendix A.4)", improvementOrScore},
+		{"signed", "1 where the segment's last turn succeeds, -1 elsewhere (FlipTS §3.1)", signedReward},
+		{"improvement", "on improve and diverge steps max(0, Δ/Δmax) over the response that is iterated on (ExIt §4), elsewhere what the environment gives", improvementReward},
+		{"improvement_or_score", "on improve steps max(0, Δ/Δmax) over the response that is iterated on, elsewhere the normalised score (ExIt App. A.4)", improvementOrScore},
 	} {
 		RewardAxis.Register(registry.Choice[Reward]{Name: r.name, Summary: r.summary, Default: r.name == "verdict", Make: func(any) (Reward, error) { return r.of, nil }})
 	}
@@ -50,8 +50,7 @@ func scoreReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	return last.NormalizedScore, last.NormalizedScore
 }
 
-// signedReward is r_t of "FlipTS: Failure-to-Success Mathematical Self-Refinement
-// via Trajectory-Aware Sampling in End-to-End Online RL", section 3.1.
+// signedReward is r_t of FlipTS §3.1.
 func signedReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	if shard.Outcome(last.Outcome) == shard.OutcomeOK {
 		return last.NormalizedScore, 1
@@ -60,8 +59,8 @@ func signedReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) 
 }
 
 // improvementReward is max(0, Δ/Δmax), where Δ is what a step has gained over
-// the response that it iterates on and Δmax what was left to gain (ExIt,
-// section 4). Nothing left to gain gives 0.
+// the response that it iterates on and Δmax what was left to gain
+// (ExIt §4). Nothing left to gain gives 0.
 func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	if kind := shard.Kind(instance.Kind); kind != shard.KindImprove && kind != shard.KindDiverge {
 		return verdictReward(instance, last)
@@ -73,7 +72,7 @@ func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, rewa
 	return last.NormalizedScore, max(0, (last.NormalizedScore-instance.BaseScore)/most)
 }
 
-// improvementOrScore is what ExIt's appendix A.4 has for ML engineering: the
+// improvementOrScore is what ExIt App. A.4 has for ML engineering: the
 // improvement on improve steps, and the normalised score on diverge steps and base
 // tasks.
 func improvementOrScore(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {

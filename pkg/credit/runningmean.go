@@ -14,7 +14,7 @@ var runningMeanSource string
 
 var _ = config.Docs[RunningMean](runningMeanSource)
 
-// RunningMean is the reward of MLE-RL (section 4.1): a score r_i is compared with the
+// RunningMean is the reward of MLE-RL §4.1: a score r_i is compared with the
 // mean of the window ℋ_i of the most recent scores of its task, of which those are left
 // out that lie more than so many standard deviations below the window's mean μ:
 //
@@ -30,7 +30,7 @@ type RunningMean struct {
 	Window     int     `yaml:"window"`     // W: scores of a window
 	Deviations float64 `yaml:"deviations"` // scores further below the window's mean are left out of the mean; 0 leaves none out
 	Threshold  float64 `yaml:"threshold"`  // τ_rm
-	Signed     bool    `yaml:"signed"`     // the reward is r̄ − τ_rm itself, which may be negative (Table 5)
+	Signed     bool    `yaml:"signed"`     // the reward is r̄ − τ_rm itself, which may be negative (MLE-RL Tab. 5)
 	OneWindow  bool    `yaml:"one_window"` // one window for traces of both kinds
 	Retained   bool    `yaml:"retained"`   // only what is trained on enters a window, once it is chosen: scores are then compared with those of earlier iterations alone
 }
@@ -47,7 +47,7 @@ const (
 func init() {
 	const name = "running_mean"
 	RewardAxis.Register(registry.Choice[Reward]{
-		Name: name, Summary: "1 where a valid submission exceeds the running mean of its task's recent scores, else 0 (MLE-RL, section 4.1)",
+		Name: name, Summary: "1 where a valid submission exceeds the running mean of its task's recent scores, else 0 (MLE-RL §4.1)",
 		Settings: func() any { return &RunningMean{Window: 64, Deviations: 2} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*RunningMean)

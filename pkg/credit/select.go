@@ -89,7 +89,7 @@ func init() {
 		Make: func(any) (Select, error) { return overlong{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonInvalid, Summary: "drops traces that cannot be scored: in tool use those that end neither with calls nor with <TASK_FINISHED> or <TASK_ERROR> (ExIt, appendix A.3)",
+		Name: ReasonInvalid, Summary: "drops traces that cannot be scored: in tool use those that end neither with calls nor with <TASK_FINISHED> or <TASK_ERROR> (ExIt App. A.3)",
 		Make: func(any) (Select, error) { return invalid{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{

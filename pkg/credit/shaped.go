@@ -13,22 +13,22 @@ var shapedSource string
 
 var _ = config.Docs[Shaped](shapedSource)
 
-// Shaped is the reward of AceGRPO (section 4.1, Equation 6) for a response with
+// Shaped is the reward of AceGRPO §4.1 (AceGRPO Eq. 6) for a response with
 // the score s, where s_p is that of the solution it goes on from: 0 for a first
 // attempt, FailedParent after one that failed.
 //
 //	R = 0                                                  where there is no valid submission
 //	R = (1 − α) s + α max(0, (s − s_p) / (1 − s_p + ε))    elsewhere
 type Shaped struct {
-	Alpha        float64 `yaml:"alpha"`         // α: the share of the improvement, from 0 to 1 (Table 3: 0.3)
-	Epsilon      float64 `yaml:"epsilon"`       // ε, above 0 (Table 3: 1e-6)
+	Alpha        float64 `yaml:"alpha"`         // α: the share of the improvement, from 0 to 1 (AceGRPO Tab. 3: 0.3)
+	Epsilon      float64 `yaml:"epsilon"`       // ε, above 0 (AceGRPO Tab. 3: 1e-6)
 	FailedParent float64 `yaml:"failed_parent"` // s_p after a program that failed: -1, the score of an invalid submission, or 0
 }
 
 func init() {
 	const name = "score_and_improvement"
 	RewardAxis.Register(registry.Choice[Reward]{
-		Name: name, Summary: "the normalised score mixed with its improvement on what it goes on from; nothing without a valid submission (AceGRPO, Eq. 6)",
+		Name: name, Summary: "the normalised score mixed with its improvement on what it goes on from; nothing without a valid submission (AceGRPO Eq. 6)",
 		Settings: func() any { return &Shaped{Alpha: 0.3, Epsilon: 1e-6, FailedParent: -1} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Shaped)
@@ -43,6 +43,7 @@ func init() {
 	})
 }
 
+// reward is R(x, y) of AceGRPO Eq. 6.
 func (s *Shaped) reward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	score, parent := last.NormalizedScore, 0.0
 	if shard.Outcome(last.Outcome) != shard.OutcomeOK {

@@ -7,7 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// TestShaped: Equation 6 of AceGRPO by hand, with α = 0.3 and ε = 1e-6 of Table 3.
+// TestShaped: AceGRPO Eq. 6 by hand, with α = 0.3 and ε = 1e-6 of AceGRPO Tab. 3.
 // A score of 0.5 after one of 0.2: 0.7 × 0.5 + 0.3 × 0.3/0.800001; a first attempt has
 // s_p = 0: 0.35 + 0.3 × 0.5/1.000001; fixed: 0.35 + 0.3 × 1.5/2.000001.
 func TestShaped(t *testing.T) {

@@ -44,7 +44,7 @@ func ofTask(task string, kind shard.Kind, traces ...Trace) Group {
 
 var nan = math.NaN()
 
-// TestSubmissionSegments: MLE-RL, section 4.1: actions between two submissions that
+// TestSubmissionSegments: MLE-RL §4.1: actions between two submissions that
 // are valid.
 func TestSubmissionSegments(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestSubmissionSegments(t *testing.T) {
 	}
 }
 
-// TestRunningMean: section 4.1 of MLE-RL by hand.
+// TestRunningMean: MLE-RL §4.1 by hand.
 func TestRunningMean(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -13,15 +13,15 @@ const (
 
 func init() {
 	SegmentsAxis.Register(registry.Choice[Segments]{
-		Name: "valid_submission", Summary: "the turns up to and with each valid submission get one credit (MLE-RL, section 4.1)",
+		Name: "valid_submission", Summary: "the turns up to and with each valid submission get one credit (MLE-RL §4.1)",
 		Make: func(any) (Segments, error) { return submissions{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonNoSubmission, Summary: "drops segments that do not end with a valid submission (MLE-RL, section 4.1)",
+		Name: ReasonNoSubmission, Summary: "drops segments that do not end with a valid submission (MLE-RL §4.1)",
 		Make: func(any) (Select, error) { return NoSubmission{}, nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be scored; they stay in the context (MLE-RL, section 4.1: mask invalid actions)",
+		Name: ReasonInvalidTurns, Summary: "takes the gradient of turns in which nothing can be scored; they stay in the context (MLE-RL §4.1: mask invalid actions)",
 		Make: func(any) (Select, error) { return InvalidTurns{}, nil },
 	})
 }
@@ -30,7 +30,8 @@ func init() {
 // valid, of which an environment says ok.
 type submissions struct{}
 
-// Cut cuts after each turn that is ok. The turns after the last of them are a
+// Cut cuts after each turn that is ok, so that each segment is the last step of an S_k
+// (MLE-RL Eq. 4). The turns after the last of them are a
 // segment, too.
 func (submissions) Cut(t Trace) [][2]int {
 	var cuts [][2]int

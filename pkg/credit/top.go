@@ -19,8 +19,7 @@ var _ = config.Docs[Top](topSource)
 const ReasonBelowTop = "below_top"
 
 // Top keeps the best solutions of each group and drops the rest, as STaR does where
-// solutions have scores ("Reinforcement Learning for Machine Learning Engineering
-// Agents", appendix D.4, "filter for top 50%" and "top 90%"): with loss.kind nll
+// solutions have scores (RL-MLE App. D.4, "filter for top 50%" and "top 90%"): with loss.kind nll
 // they are what a policy is fine-tuned on.
 //
 // Of the n segments of a group that end in a valid solution (outcome ok) those are
@@ -33,7 +32,7 @@ type Top struct {
 
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonBelowTop, Summary: "drops what is not among the best of its group's valid solutions (STaR; RL for machine-learning-engineering agents, appendix D.4)",
+		Name: ReasonBelowTop, Summary: "drops what is not among the best of its group's valid solutions (STaR; RL-MLE App. D.4)",
 		Settings: func() any { return &Top{Share: 0.5} },
 		Validate: func(c *config.Checker, settings any) {
 			if share := settings.(*Top).Share; !(share > 0 && share <= 1) {

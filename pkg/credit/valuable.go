@@ -23,7 +23,7 @@ const (
 
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonBelowPercentile, Summary: "drops segments whose score is not above a percentile of the task's first submissions (MLE-RL, section 4.1: τ_abs)",
+		Name: ReasonBelowPercentile, Summary: "drops segments whose score is not above a percentile of the task's first submissions (MLE-RL §4.1: τ_abs)",
 		Settings: func() any { return &BelowPercentile{Percentile: 70, Submissions: 16} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*BelowPercentile)
@@ -35,7 +35,7 @@ func init() {
 		Make: func(settings any) (Select, error) { return settings.(*BelowPercentile), nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonNotImproved, Summary: "drops segments whose score does not exceed that of the trace's first valid submission by enough (MLE-RL, section 4.1: τ_adv)",
+		Name: ReasonNotImproved, Summary: "drops segments whose score does not exceed that of the trace's first valid submission by enough (MLE-RL §4.1: τ_adv)",
 		Settings: func() any { return &NotImproved{Threshold: 0.01} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*NotImproved)
@@ -150,7 +150,7 @@ func (a aboveThreshold) Drop(g Group, segments []Segment, at int) string {
 // the first valid submission of its trace by more than a threshold. The first one
 // never does.
 type NotImproved struct {
-	Threshold   float64 `yaml:"threshold"`    // τ_adv: by how much a score must exceed it (Figure 3: 0.01)
+	Threshold   float64 `yaml:"threshold"`    // τ_adv: by how much a score must exceed it (MLE-RL Fig. 3: 0.01)
 	ExemptFirst bool    `yaml:"exempt_first"` // keep the first valid submission of each trace
 }
 

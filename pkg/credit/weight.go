@@ -17,7 +17,7 @@ type Weight interface {
 func init() {
 	for _, w := range []struct{ name, summary string }{
 		{"token_mean", "the mean over the tokens of the step"},
-		{"seq_mean_token_mean", "the mean over segments of the mean over their tokens (ExIt, equation 4)"},
+		{"seq_mean_token_mean", "the mean over segments of the mean over their tokens (ExIt Eq. 4)"},
 		{"seq_mean_token_sum", "the mean over segments of the sum over their tokens"},
 		{"seq_mean_token_sum_norm", "the same, divided by one number of tokens (Dr. GRPO)"},
 		{"token_sum", "the sum over the tokens of the step"},
@@ -25,7 +25,7 @@ func init() {
 		WeightAxis.Register(registry.Choice[Weight]{Name: w.name, Summary: w.summary, Make: func(any) (Weight, error) { return aggregation(w.name), nil }})
 	}
 	WeightAxis.Register(registry.Choice[Weight]{
-		Name: "seq_mean_turn_mean_token_mean", Summary: "the mean over segments of the mean over their turns of the mean over the turn's tokens (FlipTS, equation 1)",
+		Name: "seq_mean_turn_mean_token_mean", Summary: "the mean over segments of the mean over their turns of the mean over the turn's tokens (FlipTS Eq. 1)",
 		Make: func(any) (Weight, error) { return turnMeans{}, nil },
 	})
 }

@@ -275,7 +275,7 @@ type Traits struct {
 	// MaxFailedSetting names the setting that MaxFailed is; empty for none.
 	MaxFailedSetting string
 	// ByMessage says that an attempt is many messages, each of which is improved
-	// on before the environment sees it (ExIt, section 2.1), rather than one
+	// on before the environment sees it (ExIt §2.1), rather than one
 	// answer that is improved on whole.
 	ByMessage bool
 	// Transcript says that the last message alone tells nothing of what the

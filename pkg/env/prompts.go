@@ -8,8 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 )
 
-// ImprovePrompt is the self-improve prompt of ExIt (Jiang, Lupu, Bachrach,
-// Bootstrapping Task Spaces for Self-Improvement), appendix B.
+// ImprovePrompt is the self-improve prompt of ExIt App. B.
 const ImprovePrompt = `Improve your current response to this request:
 
 ## Request:
@@ -18,7 +17,7 @@ const ImprovePrompt = `Improve your current response to this request:
 ## Current response:
 {previous_response}`
 
-// DivergePrompt is the self-diverge prompt of ExIt, appendix B.
+// DivergePrompt is the self-diverge prompt of ExIt App. B.
 const DivergePrompt = `Consider your current response to this request, and provide another response that takes an approach that SIGNIFICANTLY DIFFERS from the approach of the current response.
 
 ## Request:

@@ -59,6 +59,21 @@ func readHouse(t *testing.T) house {
 	return h
 }
 
+// funcName is a function's name, and Type.Method that of a method.
+func funcName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	receiver := d.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	if of, ok := receiver.(*ast.Ident); ok {
+		return of.Name + "." + d.Name.Name
+	}
+	return d.Name.Name
+}
+
 // symbolsOf lists what a file declares: functions, types, and methods as
 // Type.Method.
 func symbolsOf(file *ast.File) []string {
@@ -66,17 +81,7 @@ func symbolsOf(file *ast.File) []string {
 	for _, d := range file.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			name := d.Name.Name
-			if d.Recv != nil {
-				receiver := d.Recv.List[0].Type
-				if pointer, ok := receiver.(*ast.StarExpr); ok {
-					receiver = pointer.X
-				}
-				if of, ok := receiver.(*ast.Ident); ok {
-					name = of.Name + "." + name
-				}
-			}
-			symbols = append(symbols, name)
+			symbols = append(symbols, funcName(d))
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
 				if named, ok := spec.(*ast.TypeSpec); ok {

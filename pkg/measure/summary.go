@@ -64,7 +64,7 @@ type Summary struct {
 	// Over self-improvement steps 0 to K.
 	AccuracyByStep       []float64 `json:"accuracy_by_step"` // of the last version
 	AccuracyByStepBefore []float64 `json:"accuracy_by_step_before"`
-	// Delta is the accuracy at step K less that at step 0 (ExIt, section 5.3).
+	// Delta is the accuracy at step K less that at step 0 (ExIt §5.3).
 	DeltaKBefore              *float64 `json:"delta_k_before"`
 	DeltaKBeforeStandardError *float64 `json:"delta_k_before_standard_error"`
 	DeltaK                    *float64 `json:"delta_k"` // of the last version

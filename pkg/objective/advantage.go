@@ -13,8 +13,8 @@ import (
 //	A_i = (r_i - b_i) / (s_i + epsilon)
 //
 // with baseline b and scale s as the recipe says, over the valid responses
-// alone (ExIt, equation 3, is baseline mean and scale std). An invalid
-// response has advantage 0 and counts nowhere. lengths are the responses'
+// alone. Baseline mean and scale std are ExIt Eq. 3 and MLE-RL Eq. 2, and with an
+// epsilon AceGRPO Eq. 3. An invalid response has advantage 0 and counts nowhere. lengths are the responses'
 // masked-in tokens; only the length-weighted baseline looks at them, and
 // others may pass nil.
 //

@@ -66,7 +66,8 @@ func (e *InputError) Error() string {
 // times the weight of the sequence, where policy is the term of loss.kind (see
 // [Loss]), w the weight of [Mismatch], without gradient,
 // and K the penalty of [KL]. Where new and old log-probability are equal
-// the ratio is exactly 1. The slope of a token of gspo or gmpo is that of its own
+// the ratio is exactly 1. With kind clip the first two terms are the bracket of ExIt Eq. 4
+// and of AceGRPO Eq. 4, negated. The slope of a token of gspo or gmpo is that of its own
 // term, with the rest of the sequence's ratio held (verl's detached form).
 //
 // A number that is not finite, given or made, is an *InputError; a

@@ -11,8 +11,8 @@ import (
 // smaller range is rounding.
 const minDistanceRange = 1e-6
 
-// Diversity returns the diversity scores of one group (ExIt, equation 6): the distance of each embedding to the centroid of the group, divided by
-// the range of the distances.
+// Diversity returns the diversity scores of one group (ExIt Eq. 6): the distance of each
+// embedding to the centroid of the group, divided by the range of the distances.
 //
 //	d_i = |e_i - c| / (max_j |e_j - c| - min_j |e_j - c|)
 //

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ExIt, equation 6, by hand: the centroid of (0,0), (4,0), (0,0), (0,4)
+// ExIt Eq. 6, by hand: the centroid of (0,0), (4,0), (0,0), (0,4)
 // is (1,1); the distances are √2, √10, √2, √10 and their range √10-√2.
 func TestDiversity(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func TestPresetsClip(t *testing.T) {
 		{"verl-grpo", -1, 5, 3, 0},
 		{"verl-grpo", 1, 1.35, -1.2, 0},
 		{"ppo", -1, 5, 3, 0},
-		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (ExIt, appendix A.5)
+		{"exit", -1, 5, 5, 5}, // no dual clip; ε = 0.2 (ExIt App. A.5)
 		{"exit", 1, 1.35, -1.2, 0},
 		{"trl-grpo", -1, 5, 5, 5},
 		{"open-instruct-grpo", 1, 1.35, -1.272, 0},
@@ -98,7 +98,7 @@ func TestPresetsClip(t *testing.T) {
 	}
 }
 
-// ExIt's equation 4 for a response of a constant group: no advantage, and still
+// ExIt Eq. 4 for a response of a constant group: no advantage, and still
 // β·k3 of the reference. At log-probabilities -1 and -1.2 of the reference d is 0.2:
 // 0.001·(exp(-0.2) - 1 + 0.2) = 0.0000187308, with the slope 0.001·(1 - exp(-0.2)).
 func TestExItKeepsThePenaltyOfConstantGroups(t *testing.T) {

@@ -42,7 +42,7 @@ func LearningRate(spec Optimizer, step, total int) (float64, error) {
 // an iteration, counted from 1, was last refreshed: the newest multiple of
 // every among the versions that exist when the iteration trains, which end at
 // iteration-1. Version 0 is the initial policy. An interval of 0 never
-// refreshes (ExIt, section 2.2, M).
+// refreshes (ExIt §2.2, M).
 func ReferenceVersion(every, iteration int) int {
 	if every < 1 || iteration < 1 {
 		return 0
@@ -57,7 +57,7 @@ func RefreshDue(every, version int) bool {
 }
 
 // RefreshReference moves the weights of the reference towards those of the
-// policy in place: ref ← α·policy + (1-α)·ref (ExIt, section 2.2). Each
+// policy in place: ref ← α·policy + (1-α)·ref (ExIt §2.2). Each
 // sum is made in float64 and rounded once; α = 1 copies the policy bit for
 // bit and α = 0 changes nothing.
 func RefreshReference(ref, policy []float32, alpha float64) error {

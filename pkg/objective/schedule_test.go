@@ -67,7 +67,7 @@ func TestReferenceVersion(t *testing.T) {
 	}
 }
 
-// ExIt, section 2.2: ref ← α·policy + (1-α)·ref.
+// ExIt §2.2: ref ← α·policy + (1-α)·ref.
 func TestRefreshReference(t *testing.T) {
 	t.Parallel()
 	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32)}

@@ -30,7 +30,8 @@ func tokenAt(in TokenInputs, t int) token {
 	return x
 }
 
-// newToken collects what the loss of token t depends on.
+// newToken collects what the loss of token t depends on, its importance ratio
+// (ExIt Eq. 5) among it.
 func newToken(spec Loss, in TokenInputs, t int, whole sequence) token {
 	x := tokenAt(in, t)
 	logRatio := x.new - x.old
@@ -82,7 +83,8 @@ const (
 	markedDual
 )
 
-// policyTerm is the policy loss of one token, by kind (see Loss).
+// policyTerm is the policy loss of one token, by kind (see Loss). That of reinforce is
+// −A·log π (MLE-RL Eq. 1, RL-MLE Eq. 2).
 func policyTerm(spec Loss, x token) (term, mark) {
 	a := x.advantage
 	switch spec.Kind {
@@ -122,8 +124,9 @@ func policyTerm(spec Loss, x token) (term, mark) {
 	}
 }
 
-// clipTerm is the clipped surrogate of PPO with separate bounds (ExIt,
-// equation 4; DAPO's clip-higher) and the dual clip of negative advantages.
+// clipTerm is the clipped surrogate of PPO (ExIt Eq. 4, FlipTS Eq. 1, AceGRPO Eq. 4)
+// with separate bounds, as DAPO's clip-higher has them, and the dual clip of negative
+// advantages.
 func clipTerm(spec Loss, x token) (term, mark) {
 	a := x.advantage
 	plain := -a * x.ratio

@@ -9,7 +9,7 @@ import (
 // masked-in tokens. With N tokens in S sequences that have any:
 //
 //	token_mean               1/N
-//	seq_mean_token_mean      1/(S·length_i)    (ExIt, equation 4)
+//	seq_mean_token_mean      1/(S·length_i)    (ExIt Eq. 4)
 //	seq_mean_token_sum       1/S
 //	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [NormTokens])
 //	token_sum                1
@@ -63,9 +63,7 @@ func Weights(aggregation string, lengths []int, normTokens int) ([]float64, erro
 // TurnWeights returns the weight of each turn of each sequence of one optimizer
 // step, so that every turn of a sequence has the same total: a token of turn t of
 // sequence i weighs 1/(S·T_i·length_it), where S is the number of sequences and T_i
-// that of the sequence's turns ("FlipTS: Failure-to-Success Mathematical
-// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL",
-// equation 1). spans[i] are the masked-in tokens of the turns of sequence i. Turns
+// that of the sequence's turns (FlipTS Eq. 1). spans[i] are the masked-in tokens of the turns of sequence i. Turns
 // without a token weigh 0 and count in T_i. When no turn has any, the result is
 // nil: the step is to be skipped.
 func TurnWeights(spans [][]int) [][]float64 {

@@ -6,7 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
-// acePaper is AceGRPO. Tables 3 to 5 are settings; Figures 1 and 2 are diagrams.
+// acePaper is AceGRPO. AceGRPO Tab. 3 to 5 are settings; AceGRPO Fig. 1 and 2 are diagrams.
 var acePaper = paper{
 	name: "ace", title: "AceGRPO: Adaptive Curriculum Enhanced Group Relative Policy Optimization for Autonomous Machine Learning Engineering",
 	queries: []query{

@@ -7,7 +7,7 @@ import (
 )
 
 // exitPaper is Jiang, Lupu and Bachrach, Bootstrapping Task Spaces for
-// Self-Improvement. Tables 3 to 6 are settings, and Figure 2 is a diagram.
+// Self-Improvement. ExIt Tab. 3 to 6 are settings, and ExIt Fig. 2 is a diagram.
 var exitPaper = paper{
 	name: "exit", title: "ExIt: Bootstrapping Task Spaces for Self-Improvement",
 	queries: []query{

@@ -10,8 +10,8 @@ import (
 )
 
 // fliptsPaper is FlipTS: Failure-to-Success Mathematical Self-Refinement via
-// Trajectory-Aware Sampling in End-to-End Online RL. Figures 1 and 2 are diagrams, and
-// Table 6 has words alone.
+// Trajectory-Aware Sampling in End-to-End Online RL. FlipTS Fig. 1 and 2 are diagrams,
+// and FlipTS Tab. 6 has words alone.
 var fliptsPaper = paper{
 	name: "flipts", title: "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling",
 	queries: []query{
@@ -98,7 +98,7 @@ var fliptsPaper = paper{
 	},
 }
 
-// lastTurn has the accuracies of Table 1 and its rollouts.
+// lastTurn has the accuracies of FlipTS Tab. 1 and its rollouts.
 func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments("without training") {

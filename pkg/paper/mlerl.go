@@ -7,7 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
-// mlerlPaper is MLE-RL. Table 7 is by competition; Figures 1 and 2 are diagrams.
+// mlerlPaper is MLE-RL. MLE-RL Tab. 7 is by competition; MLE-RL Fig. 1 and 2 are diagrams.
 var mlerlPaper = paper{
 	name: "mlerl", title: "MLE-RL: Reinforcement Learning for Self-Improvement in Machine Learning Agents",
 	queries: []query{

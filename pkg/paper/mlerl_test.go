@@ -76,8 +76,8 @@ func supervised(t *testing.T) string {
 	return folder
 }
 
-// Supervision on a pool is a run's training where it has no other: Table 4 has its share
-// and its scores, and Table 3 its scores, after it and not before.
+// Supervision on a pool is a run's training where it has no other: MLE-RL Tab. 4 has its share
+// and its scores, and MLE-RL Tab. 3 its scores, after it and not before.
 func TestSupervised(t *testing.T) {
 	t.Parallel()
 	folder := supervised(t)

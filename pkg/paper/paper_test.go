@@ -457,7 +457,7 @@ func TestFlipTS(t *testing.T) {
 	}
 }
 
-// Of methods that differ in ξ_target alone, Figure 8 has a line for each.
+// Of methods that differ in ξ_target alone, FlipTS Fig. 8 has a line for each.
 func TestAblation(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

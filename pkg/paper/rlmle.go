@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents. Tables 2
-// and 5 are of other agents, Table 3 has settings; Figures 1 to 6 are diagrams and examples.
+// rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents.
+// RL-MLE Tab. 2 and 5 are of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 1 to 6
+// are diagrams and examples.
 var rlmlePaper = paper{
 	name: "rlmle", title: "RL for MLE agents: Reinforcement Learning for Machine Learning Engineering Agents",
 	queries: []query{

@@ -74,7 +74,7 @@ func init() {
 	Register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
 	Register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
 	Register("ppo", "PPO (Schulman et al.) with a critic", ppo)
-	Register("mle-agents", "PPO as RL for machine-learning-engineering agents has it (Table 3), but for its factor of durations", mleAgents)
+	Register("mle-agents", "PPO with the settings of RL-MLE Tab. 3, but for its factor of durations", mleAgents)
 	Register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
 	Register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
 	Register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
@@ -141,11 +141,11 @@ func lathePreset() Objective {
 	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), "token_mean", loss)
 }
 
-// exitPreset is ExIt (Bootstrapping Task Spaces for Self-Improvement): equation 3 divides by the standard deviation and
-// equation 4 is the mean over responses of the mean over tokens; ε = 0.2
-// (appendix A.5), β = 0.001, M = 100 and α = 1 (Table 4). The deviation is the
-// population's, and nothing is added to it: the equation has no epsilon. Groups of
-// equal rewards stay: equation 4 gives them a KL term. What the paper does not say
+// exitPreset is ExIt: ExIt Eq. 3 divides by the standard deviation and ExIt Eq. 4 is
+// the mean over responses of the mean over tokens; ε = 0.2 (ExIt App. A.5), β = 0.001,
+// M = 100 and α = 1 (ExIt Tab. 4). The deviation is the population's, and nothing is
+// added to it: the equation has no epsilon. Groups of
+// equal rewards stay: ExIt Eq. 4 gives them a KL term. What the paper does not say
 // is taken from the code that it forks, open-instruct: k3 with the log ratio
 // clamped at 40.
 func exitPreset() Objective {
@@ -154,10 +154,9 @@ func exitPreset() Objective {
 	return with(groupStandardised(0, 0), nil, "seq_mean_token_mean", loss)
 }
 
-// fliptsPreset is trajectory-level GRPO as "FlipTS: Failure-to-Success Mathematical
-// Self-Refinement via Trajectory-Aware Sampling in End-to-End Online RL" has it:
-// section 3.1's advantage, with the population's standard deviation and no epsilon,
-// and equation 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
+// fliptsPreset is trajectory-level GRPO as FlipTS has it: the advantage of
+// FlipTS §3.1, with the population's standard deviation and no epsilon,
+// and FlipTS Eq. 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
 // group of equal rewards has no gradient and counts in the mean.
 func fliptsPreset() Objective {
 	return with(groupStandardised(0, 0), nil, "seq_mean_turn_mean_token_mean", clipped(0.2, 0.2))
@@ -196,8 +195,8 @@ func ppo() Objective {
 	return with(advantage, nil, "token_mean", loss)
 }
 
-// mleAgents is PPO as "Reinforcement Learning for Machine Learning Engineering
-// Agents" has it, on verl (section 4.1): ppo with Table 3's actor_clip_ratio 0.2,
+// mleAgents is PPO as RL-MLE has it, on verl (RL-MLE §4.1): ppo with the settings of
+// RL-MLE Tab. 3: actor_clip_ratio 0.2,
 // actor_entropy_coeff 0.001, critic_cliprange_value 0.5, critic_learning_rate 1e-5,
 // critic_grad_clip 1.0, ppo_gamma 1.0, ppo_lam 1.0 and ppo_kl_coef 0.001. What the
 // table leaves open is verl's: the mean over tokens, whitened advantages, the dual
@@ -213,7 +212,7 @@ func ppo() Objective {
 //   - The rest of the table is no part of an objective: actor_learning_rate 1e-5 and
 //     actor_grad_clip 1.0 (optimizer), train_batch_size 128, temperature 0.7, top_k -1
 //     and top_p 1, its rows read with one line slipped (rollout).
-//   - Equation 3 is a factor, which a recipe names.
+//   - The factor of durations (RL-MLE §3.1) is a choice of its own, which a recipe names.
 func mleAgents() Objective {
 	o := ppo()
 	o.Loss.EntropyCoef, o.Loss.KL.Coef = 0.001, 0.001

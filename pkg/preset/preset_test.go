@@ -70,7 +70,7 @@ func TestPresetTable(t *testing.T) {
 	}
 }
 
-// Table 3 of "Reinforcement Learning for Machine Learning Engineering Agents".
+// RL-MLE Tab. 3.
 func TestMLEAgents(t *testing.T) {
 	t.Parallel()
 	o, err := preset.Lookup("mle-agents")

@@ -50,7 +50,7 @@ func (s *Shape) UnmarshalJSON(text []byte) error {
 // multisets of shapes, 2·|A ∩ B| / (|A| + |B|). It is 1 for equal programs and for
 // one whose variables were renamed, and 0 where one of them does not parse.
 //
-// MLE-RL, section 4.2, compares syntax trees and does not say how; this reading is
+// MLE-RL §4.2 compares syntax trees and does not say how; this reading is
 // ours. Programs that differ in numbers and strings alone are equal by it.
 func Similarity(a, b Fingerprint) float64 {
 	var common, total uint64

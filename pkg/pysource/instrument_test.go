@@ -23,9 +23,8 @@ func prints(in Instrumented) []string {
 	return out
 }
 
-// TestPaperExample: the program of figure 11 (Reinforcement Learning for Machine
-// Learning Engineering Agents, appendix D.5.1) gets the five prints of figure 12,
-// each behind the same statement.
+// TestPaperExample: the program of RL-MLE Fig. 11 (RL-MLE App. D.5.1) gets the five prints of
+// RL-MLE Fig. 12, each behind the same statement.
 func TestPaperExample(t *testing.T) {
 	t.Parallel()
 	program, err := os.ReadFile("testdata/pizza.py")

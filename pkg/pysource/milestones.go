@@ -3,15 +3,14 @@ package pysource
 import "strings"
 
 // Statements are the milestones whose printing shows how far a program has come
-// (Reinforcement Learning for Machine Learning Engineering Agents, appendix C.3),
-// in the order of that prompt.
+// (RL-MLE App. C.3), in the order of that prompt.
 var Statements = []string{
 	"imported packages", "loaded data", "defined model", "training loss:", "trained model", "testing loss:", "predicted test labels",
 }
 
 // Milestones lists those of [Statements] that a program's output holds, each once,
 // in their order. The paper matches regular expressions that it does not print
-// (sections 3.2 and 4.1): a statement is its own text here, anywhere in the output,
+// (RL-MLE §3.2 and §4.1): a statement is its own text here, anywhere in the output,
 // in any order, case-sensitive, and however often it is there it counts once.
 func Milestones(output string) []string {
 	var reached []string

@@ -10,7 +10,7 @@ import (
 )
 
 // Defaults is the recipe before any file or setting: a run of GRPO with the
-// settings of ExIt (Table 4) where it gives them, without a policy and
+// settings of ExIt Tab. 4 where it gives them, without a policy and
 // without data, which every recipe has to name.
 func Defaults() Recipe {
 	filled, err := preset.Lookup(preset.Default)

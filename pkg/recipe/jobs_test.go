@@ -173,7 +173,7 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	}
 }
 
-// Table 4 of ExIt (Bootstrapping Task Spaces for Self-Improvement), column by column: what distinguishes the ablations.
+// ExIt Tab. 4, column by column: what distinguishes the ablations.
 func TestExitAblations(t *testing.T) {
 	t.Parallel()
 	type column struct {
@@ -272,7 +272,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Table 5 of ExIt (Bootstrapping Task Spaces for Self-Improvement), column by column.
+// ExIt Tab. 5, column by column.
 func TestExitToolUseAblations(t *testing.T) {
 	t.Parallel()
 	type column struct {

@@ -141,7 +141,7 @@ type WarmStart struct {
 	Chunk     int                 `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
 	StopLoss  float64             `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
 	Batch     int                 `yaml:"batch"`            // demonstrations per step
-	Pool      string              `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL, section 5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
+	Pool      string              `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
 	Kinds     []string            `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
 	Improve   float64             `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
 	Diverge   float64             `yaml:"diverge"`          // share that answer a self-diverge prompt
@@ -318,8 +318,8 @@ type Schedule struct {
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
 	Staleness int `yaml:"staleness"`
 	// SyncEvery n: rollouts take a new policy version every n updates, which
-	// saves the loading of versions where sampling is a server's (MLE-RL,
-	// section 5.1: 5). 1 takes each. What is learned from is older for it, which
+	// saves the loading of versions where sampling is a server's
+	// (MLE-RL §5.1: 5). 1 takes each. What is learned from is older for it, which
 	// age_mean of a learn task says, in updates.
 	SyncEvery int `yaml:"sync_every"`
 	// Oversample m >= 1: m·B instances are sampled, and the iteration closes when
@@ -336,7 +336,7 @@ type Schedule struct {
 	// done; drop stops it.
 	Late string `yaml:"late" choices:"carry,drop"`
 	// BatchSegments B closes a batch once B segments are retained by credit and
-	// select, which may take several iterations (MLE-RL, section 5.1: 64). Until
+	// select, which may take several iterations (MLE-RL §5.1: 64). Until
 	// then they wait with their credit, and the policy is not updated; then all
 	// that wait are learned from, oldest first. Those that wait at the end of the
 	// run are dropped. 0 makes a batch of each iteration.

@@ -207,8 +207,7 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line 
 	return lines
 }
 
-// byStepFigure is a figure of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task
-// Spaces for Self-Improvement), section 5.3: scores against self-improvement
+// byStepFigure is a figure of ExIt §5.3: scores against self-improvement
 // steps, and Δ over all of them.
 func byStepFigure(s Summary) (figure.LineChart, bool) {
 	f := figure.LineChart{X: "self-improvement step", Y: "held-out " + measureName(s) + " (%)"}

@@ -162,7 +162,7 @@ evaluation: {problems: 1, samples: 1, steps: 0, greedy: false}
 
 // observed is what the batches of a run show of each action: how often it was
 // observed, in the iteration that sampled it and in all, and the sum of its factors
-// (equation 3 of "Reinforcement Learning for Machine Learning Engineering Agents").
+// (RL-MLE Eq. 3).
 type observed struct{ own, all, factors []float64 }
 
 func observe(t *testing.T, r *rundir.Run) observed {
@@ -282,8 +282,7 @@ func completed(budget int) []float64 {
 }
 
 // TestCloseAfterByDeclaredTime: iterations that are closed after 20 s, on four
-// workers, observe short actions more often ("Reinforcement Learning for Machine
-// Learning Engineering Agents", section 3.1), as often as theory has it of actions
+// workers, observe short actions more often (RL-MLE §3.1), as often as theory has it of actions
 // that are lost when they are late. What is late and carried is observed in the end,
 // and the shares of the run are the policy's. All within four standard errors.
 //

@@ -27,7 +27,7 @@ type MemorySettings struct {
 func init() {
 	paper := memory.Evaluation()
 	Axis.Register(registry.Choice[Maker]{
-		Name: "memory_pool", Summary: "each attempt starts from one of the best programs so far, or from scratch (MLE-RL, section 4.2)",
+		Name: "memory_pool", Summary: "each attempt starts from one of the best programs so far, or from scratch (MLE-RL §4.2)",
 		Settings: func() any {
 			return &MemorySettings{Capacity: paper.Capacity, Threshold: paper.Threshold, ResetRatio: paper.ResetRatio}
 		},
@@ -52,8 +52,8 @@ func init() {
 // are pushed first, sample by sample, then those of attempt 1, and so on.
 //
 // A solution counts by its test score while a policy is trained and by its
-// validation score in an evaluation, whose scores show no other (MLE-RL, section
-// 5.1). One that says no validation score is not held then.
+// validation score in an evaluation, whose scores show no other
+// (MLE-RL §5.1). One that says no validation score is not held then.
 type Memory struct {
 	Steps int // attempts after the first
 	memory.Settings

@@ -98,7 +98,7 @@ func init() {
 		Make: func(any) (Maker, error) { return func(int) Scaffold { return Single{} }, nil },
 	})
 	Axis.Register(registry.Choice[Maker]{
-		Name: ForEvaluation, Summary: "each attempt improves on the one before (ExIt, sections 2.1 and 5.3)",
+		Name: ForEvaluation, Summary: "each attempt improves on the one before (ExIt §2.1 and §5.3)",
 		Settings: func() any { return &ChainSettings{Kind: string(shard.KindImprove)} },
 		Make: func(settings any) (Maker, error) {
 			kind := shard.Kind(settings.(*ChainSettings).Kind)
@@ -135,18 +135,18 @@ type ChainSettings struct {
 	Kind string `yaml:"kind" json:"kind" choices:"improve,diverge"` // of attempts after the first: improve (better the answer before) or diverge (differ from it)
 }
 
-// Chain improves K times, each time on the attempt before (ExIt, sections 2.1
-// and 5.3). Where an attempt is many messages, attempt k is one of its own in
+// Chain improves K times, each time on the attempt before (ExIt §2.1 and
+// §5.3). Where an attempt is many messages, attempt k is one of its own in
 // which each message has been improved on k times before the environment saw
-// it (section 2.1: y_t^0 … y_t^K of every turn t, beneath the last iterates of
+// it (ExIt §2.1: y_t^0 … y_t^K of every turn t, beneath the last iterates of
 // the turns before).
 type Chain struct {
 	Steps int        // K, 0 or more
 	Kind  shard.Kind // of attempts 1 to K
 }
 
-// Next iterates on the last attempt in which the policy has said something;
-// where there is none it tries the task again. Where attempts say how good they
+// Next iterates on the last attempt in which the policy has said something
+// (ExIt Eq. 1); where there is none it tries the task again. Where attempts say how good they
 // are it waits for that, and debugs what has failed.
 func (c Chain) Next(trace Trace, traits env.Traits) Next {
 	attempts := trace.Attempts

@@ -31,11 +31,11 @@ type AIDESettings struct {
 
 func init() {
 	Axis.Register(registry.Choice[Maker]{
-		Name: "greedy_search", Summary: "improve on the best attempt so far, debug the last one if it failed (ExIt, section 5.3 on MLE-bench)",
+		Name: "greedy_search", Summary: "improve on the best attempt so far, debug the last one if it failed (ExIt §5.3 on MLE-bench)",
 		Make: func(any) (Maker, error) { return func(steps int) Scaffold { return Greedy{Steps: steps} }, nil },
 	})
 	Axis.Register(registry.Choice[Maker]{
-		Name: "drafts", Summary: "several first attempts, then improve on the best of them (RL for Machine Learning Engineering Agents, section 4)",
+		Name: "drafts", Summary: "several first attempts, then improve on the best of them (RL-MLE §4)",
 		Settings: func() any { return &DraftsSettings{Drafts: 4} },
 		Validate: func(c *config.Checker, settings any) {
 			c.AtLeast("scaffold.drafts.drafts", settings.(*DraftsSettings).Drafts, 1)

@@ -3,7 +3,7 @@ package shard
 import "github.com/lathe-rl/lathe/pkg/seal"
 
 // PoolRow is a row of a pool: what the policy of a run said in one context of a
-// segment, to be learned from by supervision (MLE-RL, section 5.4:
+// segment, to be learned from by supervision (MLE-RL §5.4:
 // self-distillation). Rows are in the order in which the runs were named, and of one run
 // in the order of the next seven columns.
 //

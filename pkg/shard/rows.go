@@ -23,7 +23,7 @@ const (
 	KindRefine  Kind = "refine"  // a later turn of one trajectory
 	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
 	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
-	KindDebug   Kind = "debug"   // fix an earlier program that failed (AceGRPO, section 4.1)
+	KindDebug   Kind = "debug"   // fix an earlier program that failed (AceGRPO §4.1)
 )
 
 // Origin says where an instance of a plan came from.

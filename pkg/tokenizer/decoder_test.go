@@ -27,8 +27,7 @@ func checkStream(t interface{ Fatalf(string, ...any) }, tok *Tokenizer, ids []in
 	}
 }
 
-// The rows are table 3-8 and 3-9 to 3-11 of The Unicode Standard 15.0, section
-// 3.9 (U+FFFD Substitution of Maximal Subparts), and texts that end early.
+// The rows are those of The Unicode Standard 15.0, section 3.9, tables 3-8 to 3-11 (U+FFFD Substitution of Maximal Subparts), and texts that end early.
 func TestDecoderReplaces(t *testing.T) {
 	t.Parallel()
 	tok := newBytes(t)

@@ -1,6 +1,5 @@
-// Package ace is the curriculum of AceGRPO ("AceGRPO: Adaptive Curriculum Enhanced
-// Group Relative Policy Optimization for Autonomous Machine Learning Engineering",
-// section 4): a buffer of states that grows by what responses lead to, from which
+// Package ace is the curriculum of AceGRPO §4 ("AceGRPO: Adaptive Curriculum Enhanced
+// Group Relative Policy Optimization for Autonomous Machine Learning Engineering"): a buffer of states that grows by what responses lead to, from which
 // states are drawn by their learnability potential, with a rest after each visit.
 //
 // A state is a task to draft a solution of, or a response to debug or to improve on.
@@ -20,7 +19,7 @@ import (
 // Name of this curriculum in recipes.
 const Name = "ace"
 
-// scopeVisit is that of the statistics that are a state's visits, H_x of Equation 9:
+// scopeVisit is that of the statistics that are a state's visits, H_x of AceGRPO Eq. 9:
 // the key is the entry, the iteration the step.
 const (
 	scopeVisit = "visit"
@@ -66,8 +65,8 @@ func (a *Ace) states(state curriculum.State, taskIDs []string) []shard.Entry {
 	return states
 }
 
-// Update gives the states that were sampled their potentials (Equation 7) and visits,
-// and adds the states that their responses lead to, by the operator Φ (section 4.1).
+// Update gives the states that were sampled their potentials and visits,
+// and adds the states that their responses lead to, by the operator Φ (AceGRPO §4.1).
 func (a *Ace) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration, Entries: slices.Clone(a.states(state, taskIDs))}
 	sampled := make(map[string]int, len(groups)) // place of each, once it is found
@@ -134,11 +133,11 @@ func visit(e *shard.Entry, step int32, visits map[string][]int32, most int) {
 	visits[e.EntryID] = own[max(0, len(own)-most):]
 }
 
-// potential is 𝒫(x) of Equation 7 from the rewards of a group,
+// potential is 𝒫(x) of AceGRPO Eq. 7 from the rewards of a group,
 //
 //	𝒫(x) = α clip(σ(r), 0, δ_max) + λ clip(1 − μ(r), 0, 1),
 //
-// with the weight α of Table 3, which the equation does not print. σ is the
+// with the weight α of AceGRPO Tab. 3, which the equation does not print. σ is the
 // population's. ok is false where no reward is the policy's own.
 func (a *Ace) potential(g curriculum.Group) (potential float64, ok bool) {
 	rewards := g.Values(curriculum.RewardOf)
@@ -152,7 +151,7 @@ func (a *Ace) potential(g curriculum.Group) (potential float64, ok bool) {
 // Kinds are those of derived states.
 func (a *Ace) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove, shard.KindDebug} }
 
-// derived are the states Φ(x, y_i, f_i): one to improve on for each valid submission, one
+// derived are the states Φ(x, y_i, f_i) of AceGRPO Eq. 1: one to improve on for each valid submission, one
 // to debug for each response that failed. A response in which there is nothing to go on
 // from leads to none.
 func (a *Ace) derived(g curriculum.Group) []shard.Entry {

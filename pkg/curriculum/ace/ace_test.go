@@ -62,7 +62,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// TestPotential: Equation 7 with Table 3's weights 0.5 and 0.5. Of 0, 0, 1, 1: σ = 0.5, μ =
+// TestPotential: AceGRPO Eq. 7 with the weights of AceGRPO Tab. 3, 0.5 and 0.5. Of 0, 0, 1, 1: σ = 0.5, μ =
 // 0.5: 0.25 + 0.25. Of 0.2 and 0.6: σ = 0.2, μ = 0.4: 0.1 + 0.3.
 func TestPotential(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestPotential(t *testing.T) {
 	}
 }
 
-// TestUpdate: section 4.1. A draft of leaf has a valid submission, a failed program, a
+// TestUpdate: AceGRPO §4.1. A draft of leaf has a valid submission, a failed program, a
 // response without a program and one that we lost; then its improvement is sampled twice
 // in one step, and the draft of pizza once, at a step before.
 func TestUpdate(t *testing.T) {
@@ -169,7 +169,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestCooling: Equation 9 with γ = 0.3 and η = 0.9.
+// TestCooling: AceGRPO Eq. 9 with γ = 0.3 and η = 0.9.
 func TestCooling(t *testing.T) {
 	t.Parallel()
 	a := New(*DefaultSettings(), 1)
@@ -191,7 +191,7 @@ func TestCooling(t *testing.T) {
 	}
 }
 
-// TestDistribution: Equations 8 and 10 by hand, with ρ = 2, a least weight of 0.1, ε =
+// TestDistribution: AceGRPO Eq. 8 and AceGRPO Eq. 10 by hand, with ρ = 2, a least weight of 0.1, ε =
 // 0.2 and Δ = 1 at step 5. Two drafts (multiplier 2) with the potentials 0.5 and 0.1: ranks
 // 0 and 1, weights 1 and 0.1. Three to improve on with 0.4, 0.2, 0.2: ranks 0, and 0.75 for
 // the two that share the positions 1 and 2: weights 1, 0.1 (0.0625 is less), 0.1. One to debug
@@ -264,7 +264,7 @@ func TestAllRest(t *testing.T) {
 	}
 }
 
-// TestStages: appendix B.4: below 200 states, below 1000, and from there.
+// TestStages: AceGRPO App. B.4: below 200 states, below 1000, and from there.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	a := New(*DefaultSettings(), 1)
@@ -309,8 +309,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// literal is Q_t read off Equations 8 to 10 and Table 3, state by state and without any
-// sorting.
+// literal is Q_t read off AceGRPO Eq. 8, AceGRPO Eq. 9, AceGRPO Eq. 10 and
+// AceGRPO Tab. 3, state by state and without any sorting.
 func literal(s Settings, stage Stage, states []shard.Entry, visits map[string][]int32, step int) []float64 {
 	q, open, total := make([]float64, len(states)), 0.0, 0.0
 	considered := make([]bool, len(states))

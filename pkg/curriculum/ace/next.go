@@ -13,12 +13,12 @@ import (
 
 // The rules that draw a state.
 const (
-	selectedByPotential = "potential"    // Equation 10
+	selectedByPotential = "potential"    // AceGRPO Eq. 10
 	selectedUniformly   = "uniform"      // without adaptive sampling
 	selectedLeastRecent = "least_recent" // all that are considered rest
 )
 
-// distribution is Q_t of Equation 10 with its terms, by state.
+// distribution is Q_t with its terms, by state.
 type distribution struct {
 	stage   Stage
 	rule    string
@@ -28,7 +28,7 @@ type distribution struct {
 	q       []float64 // the probability
 }
 
-// Q_t is made of the states of the buffer for a step.
+// distribution makes Q_t (AceGRPO Eq. 10) of the states of the buffer for a step.
 func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step int) distribution {
 	n := len(states)
 	d := distribution{stage: a.spec.Stages[a.stage(step-1, n)], rule: selectedByPotential, q: make([]float64, n)}
@@ -63,14 +63,14 @@ func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step in
 	return d
 }
 
-// ranks gives each state its rank and its weight (Equation 8),
+// ranks gives each state its rank and its weight (AceGRPO Eq. 8),
 //
 //	w_base(x, t) = (1 − rank_κ(x, t))^ρ(t), with 0^0 = 1,
 //
 // and at least the stage's least weight. rank_κ is the position among the states of its
 // type by potential, from 0 for the highest, over their number less one; equal ones share
 // their mean position, and a lone state has 0. A state is considered if fewer states of
-// the whole buffer have a higher potential than the stage's share of them (Table 3:
+// the whole buffer have a higher potential than the stage's share of them (AceGRPO Tab. 3:
 // "Fraction of buffer considered in late stage").
 func (d *distribution) ranks(states []shard.Entry) {
 	types := map[string][]int{}
@@ -105,7 +105,7 @@ func (d *distribution) ranks(states []shard.Entry) {
 	}
 }
 
-// cooling is C(x, t) of Equation 9,
+// cooling is C(x, t) of AceGRPO Eq. 9,
 //
 //	C(x, t) = 𝟙(t − t_last > Δ_hard) · ∏_{k ∈ H_x} (1 − γ η^(t−k)),
 //
@@ -171,7 +171,7 @@ func selection(e shard.Entry, probability float64, rule string) curriculum.Selec
 	return s
 }
 
-// Explain lists the terms of Equations 8 to 10.
+// Explain lists the terms of Q_t: rank, weight and cooling among them.
 func (a *Ace) Explain(state curriculum.State, iteration, _ int, selected curriculum.Selection) ([]curriculum.Term, error) {
 	id := selected.ParentID
 	states := state.Entries

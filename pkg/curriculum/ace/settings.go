@@ -13,15 +13,15 @@ var source string
 
 var _ = []any{config.Docs[Settings](source), config.Docs[Stage](source)}
 
-// Settings are those of AceGRPO's Table 3.
+// Settings are those of AceGRPO Tab. 3.
 type Settings struct {
-	UncertaintyWeight float64 `yaml:"uncertainty_weight"` // of the standard deviation of a state's rewards in its potential (Eq. 7; Table 3: α 0.5)
-	HeadroomWeight    float64 `yaml:"headroom_weight"`    // of 1 less their mean (Eq. 7: λ)
-	MaxDeviation      float64 `yaml:"max_deviation"`      // bound on the standard deviation (Eq. 7: δ_max)
+	UncertaintyWeight float64 `yaml:"uncertainty_weight"` // of the standard deviation of a state's rewards in its potential (AceGRPO Eq. 7; AceGRPO Tab. 3: α 0.5)
+	HeadroomWeight    float64 `yaml:"headroom_weight"`    // of 1 less their mean (AceGRPO Eq. 7: λ)
+	MaxDeviation      float64 `yaml:"max_deviation"`      // bound on the standard deviation (AceGRPO Eq. 7: δ_max)
 	InitialPotential  float64 `yaml:"initial_potential"`  // of a state that has not been sampled (P_init)
 
-	Penalty float64 `yaml:"penalty"` // γ of a visit (Eq. 9)
-	Decay   float64 `yaml:"decay"`   // η of a penalty, by step (Eq. 9)
+	Penalty float64 `yaml:"penalty"` // γ of a visit (AceGRPO Eq. 9)
+	Decay   float64 `yaml:"decay"`   // η of a penalty, by step (AceGRPO Eq. 9)
 	History int     `yaml:"history"` // most recent visits of a state that are remembered
 	Draft   float64 `yaml:"draft"`   // multiplies the weights of states to draft
 	Debug   float64 `yaml:"debug"`   // of states to debug
@@ -30,21 +30,21 @@ type Settings struct {
 	StageBy string  `yaml:"stage_by" choices:"states,steps"` // what the stages begin at: states of the buffer, or steps of training
 	Stages  []Stage `yaml:"stages"`                          // of the schedule, by where they begin
 
-	Grow     bool `yaml:"grow"`     // what responses lead to enters the buffer; false leaves the first attempts alone (Table 2: without the evolving data buffer)
-	Adaptive bool `yaml:"adaptive"` // false draws every state with the same probability (Table 2: without adaptive sampling)
+	Grow     bool `yaml:"grow"`     // what responses lead to enters the buffer; false leaves the first attempts alone (AceGRPO Tab. 2: without the evolving data buffer)
+	Adaptive bool `yaml:"adaptive"` // false draws every state with the same probability (AceGRPO Tab. 2: without adaptive sampling)
 }
 
 // Stage is a part of the schedule.
 type Stage struct {
 	From      int     `yaml:"from"`       // states, or steps, at which the stage begins; the first at 0
-	Rho       float64 `yaml:"rho"`        // ρ: how much weights focus on high potentials (Eq. 8)
+	Rho       float64 `yaml:"rho"`        // ρ: how much weights focus on high potentials (AceGRPO Eq. 8)
 	MinWeight float64 `yaml:"min_weight"` // least weight before cooling; the highest is 1
 	Epsilon   float64 `yaml:"epsilon"`    // share of the draws that is uniform
-	Top       float64 `yaml:"top"`        // share of the states of the buffer, by potential, that is considered (Table 3)
-	Block     int     `yaml:"block"`      // Δ_hard: steps that a state rests after a visit (Eq. 9)
+	Top       float64 `yaml:"top"`        // share of the states of the buffer, by potential, that is considered (AceGRPO Tab. 3)
+	Block     int     `yaml:"block"`      // Δ_hard: steps that a state rests after a visit (AceGRPO Eq. 9)
 }
 
-// DefaultSettings are those of Table 3 and appendix B.4.
+// DefaultSettings are those of AceGRPO Tab. 3 and App. B.4.
 func DefaultSettings() *Settings {
 	return &Settings{
 		UncertaintyWeight: 0.5, HeadroomWeight: 0.5, MaxDeviation: 1, InitialPotential: 0.05,
@@ -60,7 +60,7 @@ func DefaultSettings() *Settings {
 
 func init() {
 	curriculum.Register(curriculum.Maker{
-		Name: Name, Summary: "a buffer that grows by what responses lead to, drawn from by learnability (AceGRPO, section 4)",
+		Name: Name, Summary: "a buffer that grows by what responses lead to, drawn from by learnability (AceGRPO §4)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) { validate(c, settings.(*Settings)) },
 		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {

@@ -56,7 +56,7 @@ func (b *buffer) setScore(i int, score float64) {
 
 // insert adds an entry, and returns its position, or -1. In a full buffer it
 // replaces the oldest of the entries with the lowest score, when its own score
-// is at least that (section 4.1).
+// is at least that (ExIt §4.1).
 func (b *buffer) insert(entry shard.Entry) int {
 	if b.held >= b.capacity {
 		i := b.oldestLowest()

@@ -1,6 +1,5 @@
-// Package exit is the Exploratory Iteration curriculum: "ExIt" (Jiang, Lupu,
-// Bachrach: Bootstrapping Task Spaces for Self-Improvement), section 4. The
-// sections that this package names are that paper's.
+// Package exit is the Exploratory Iteration curriculum of ExIt §4 (Jiang, Lupu,
+// Bachrach: Bootstrapping Task Spaces for Self-Improvement).
 //
 // It keeps a buffer of at most N partial histories of earlier episodes, each
 // with a learnability score, and samples them, beside base tasks, as
@@ -52,8 +51,8 @@ const (
 
 // The values of Settings.Learnability.
 const (
-	OfReward  = "reward"  // "we apply this explicit normalization to ensure variance-based learnability scores remain comparable", section 4
-	OfQuality = "quality" // "the variance of the final quality measure", section 4.1
+	OfReward  = "reward"  // "we apply this explicit normalization to ensure variance-based learnability scores remain comparable", ExIt §4
+	OfQuality = "quality" // "the variance of the final quality measure", ExIt §4.1
 )
 
 // New returns the curriculum of a run with the given seed. Recipes have checked

@@ -70,7 +70,7 @@ func scores(state curriculum.State) []float64 {
 	return list
 }
 
-// Section 4.1, S = var(r). By hand: one success of four has mean 1/4 and
+// ExIt §4.1, S = var(r). By hand: one success of four has mean 1/4 and
 // variance 1/4·3/4; qualities .2, .5, .9, .4 have mean .5 and squares .09, 0,
 // .16, .01.
 func TestLearnability(t *testing.T) {
@@ -104,7 +104,7 @@ func TestLearnability(t *testing.T) {
 	}
 }
 
-// Section 4.1: exp(S_i κ) / sum exp(S_j κ). With κ = 4 ln 3 scores 0 and 1/4
+// ExIt §4.1: exp(S_i κ) / sum exp(S_j κ). With κ = 4 ln 3 scores 0 and 1/4
 // have odds 1 to 3.
 func TestProbabilities(t *testing.T) {
 	t.Parallel()

@@ -19,12 +19,12 @@ const (
 
 // Next selects the n prompts of an iteration, counted from 1. Each comes from
 // the buffer with probability p if the buffer holds at least the minimum
-// number of entries, and is a base task otherwise (section 4).
+// number of entries, and is a base task otherwise (ExIt §4).
 //
 // Base tasks are those of the uniform curriculum: prompt i takes the task that
 // it has there. The tasks of prompts that come from the buffer are passed over,
 // so an epoch lasts as many iterations as without a buffer (1280 problems, 128
-// prompts: ten, section 5.1).
+// prompts: ten, ExIt §5.1).
 func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
 	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
 	fromBuffer := e.fromBuffer(state.Entries)
@@ -68,8 +68,8 @@ func (e *Exit) fromBuffer(entries []shard.Entry) float64 {
 }
 
 // kind draws what an entry is sampled as, and says how probable that was: a
-// self-diverge step with probability p_div, else a self-improve step (section
-// 4.2); in the ablation without self-iteration what it is, again.
+// self-diverge step with probability p_div, else a self-improve step
+// (ExIt §4.2); in the ablation without self-iteration what it is, again.
 func (e *Exit) kind(entry shard.Entry, stream rng.Stream) (kind shard.Kind, probability float64) {
 	kind = shard.Kind(entry.Kind)
 	if e.spec.Improve {

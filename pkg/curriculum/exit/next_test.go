@@ -25,7 +25,7 @@ func mustNext(t testing.TB, e *Exit, state curriculum.State, iteration, n int) [
 	return selections
 }
 
-// Section 4: from the buffer with probability p if it is above the minimum
+// ExIt §4: from the buffer with probability p if it is above the minimum
 // size, else a base task; with an empty buffer always a base task, whatever
 // p and the minimum.
 func TestBaseTasks(t *testing.T) {
@@ -68,7 +68,7 @@ func TestSelectionFromTheBuffer(t *testing.T) {
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
 	}
-	spec.DivergeProbability = 1 // section 4.2
+	spec.DivergeProbability = 1 // ExIt §4.2
 	want.Kind = shard.KindDiverge
 	got = mustNext(t, New(spec, 11), stateOf(e), 2, 1)
 	if diff := cmp.Diff([]curriculum.Selection{want}, got); diff != "" {
@@ -76,8 +76,8 @@ func TestSelectionFromTheBuffer(t *testing.T) {
 	}
 }
 
-// The frequencies of 20000 prompts agree with section 4's and 4.1's
-// probabilities to five standard deviations of a binomial count.
+// The frequencies of 20000 prompts agree with the probabilities of
+// ExIt §4 and §4.1 to five standard deviations of a binomial count.
 func TestSelectionFrequencies(t *testing.T) {
 	t.Parallel()
 	spec := settings()

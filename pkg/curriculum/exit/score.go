@@ -10,7 +10,7 @@ import (
 )
 
 // learnability is the score of a group: the population variance of the rewards,
-// or of the qualities, of its valid responses, S = var(r) (section 4.1). For
+// or of the qualities, of its valid responses, S = var(r) (ExIt §4.1). For
 // values in [0, 1] it lies in [0, 0.25]; for a success rate q of binary outcomes
 // it is q(1-q). ok is false when fewer than two responses are valid: one outcome
 // has no variance. Equal values give exactly 0.
@@ -31,7 +31,7 @@ func (e *Exit) learnability(g curriculum.Group) (score float64, ok bool) {
 }
 
 // softmax selects entries, entry i with the probability
-// exp(S_i κ) / sum_j exp(S_j κ), κ being the inverse temperature (section 4.1).
+// exp(S_i κ) / sum_j exp(S_j κ), κ being the inverse temperature (ExIt §4.1).
 // The largest exponent is subtracted first, so no finite κ overflows.
 type softmax struct {
 	inverseTemperature float64

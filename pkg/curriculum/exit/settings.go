@@ -13,8 +13,7 @@ var source string
 
 var _ = config.Docs[Settings](source)
 
-// Settings are those of ExIt (Jiang, Lupu, Bachrach, Bootstrapping Task Spaces
-// for Self-Improvement, section 4 and Tables 4 to 6).
+// Settings are those of ExIt §4 and Tab. 4 to 6.
 type Settings struct {
 	BufferSize         int     `yaml:"buffer_size"`                           // N
 	MinBufferSize      int     `yaml:"min_buffer_size"`                       // select only from a buffer of at least this size
@@ -23,7 +22,7 @@ type Settings struct {
 	DivergeProbability float64 `yaml:"diverge_probability"`                   // p_div
 	Improve            bool    `yaml:"improve"`                               // false: what is selected is answered again, not improved on (ablation "curriculum")
 	Expand             string  `yaml:"expand" choices:"one,all"`              // one: a random response of a group enters the buffer; all: each does
-	Learnability       string  `yaml:"learnability" choices:"reward,quality"` // whose variance the score is: the reward (section 4) or the final quality (section 4.1); they differ where the reward is of improvement
+	Learnability       string  `yaml:"learnability" choices:"reward,quality"` // whose variance the score is: the reward (ExIt §4) or the final quality (ExIt §4.1); they differ where the reward is of improvement
 	BaseTasks          string  `yaml:"base_tasks" choices:"epochs,iid"`       // epochs: each once an epoch; iid: each prompt draws its own
 }
 
@@ -38,7 +37,7 @@ func init() {
 	})
 }
 
-// DefaultSettings are those of Table 4, which gives no inverse temperature: the
+// DefaultSettings are those of ExIt Tab. 4, which gives no inverse temperature: the
 // largest variance of rewards in [0, 1] is 0.25, so 10 makes the best instance
 // exp(2.5), about 12, times as likely as one that is always or never solved.
 func DefaultSettings() *Settings {

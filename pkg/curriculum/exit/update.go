@@ -95,8 +95,8 @@ func (e *Exit) expand(g curriculum.Group, iteration int) []curriculum.Response {
 // response to a planned instance of depth k: one for each prefix of its
 // conversation that ends with a response of this episode, shortest first
 // ("we precompute and insert all instances corresponding to the per-turn
-// partial histories", section 4). Each starts with the score of the group
-// that it comes from (section 4.1).
+// partial histories", ExIt §4). Each starts with the score of the group
+// that it comes from (ExIt §4.1).
 func children(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {
 	var entries []shard.Entry
 	for i, turn := range own(r) {
@@ -124,7 +124,7 @@ func childID(parentID string, ref shard.Ref) string {
 }
 
 // again makes the instances of the ablation "curriculum", which selects but never
-// iterates (section 5.2), of one response: one for each turn prefix of its
+// iterates (ExIt §5.2), of one response: one for each turn prefix of its
 // conversation that ends before a response of this episode other than the first,
 // shortest first. That before the first is the planned instance itself.
 func again(parent shard.Instance, r curriculum.Response, score float64) []shard.Entry {

@@ -12,7 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Section 4, expansion: m+ = (m, k+1, τ). Section 4.1: it starts with the
+// ExIt §4, expansion: m+ = (m, k+1, τ). ExIt §4.1: it starts with the
 // empirical score of the group that it comes from, here var(1, 0) = 1/4.
 func TestExpansionOfABaseTask(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Section 4.1: a policy that always succeeds from m' has learnability 0
+// ExIt §4.1: a policy that always succeeds from m' has learnability 0
 // there, and so has the child.
 func TestSolvedEntryFallsToZero(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestSolvedEntryFallsToZero(t *testing.T) {
 	}
 }
 
-// Section 4, last paragraph before 4.1: all per-turn partial histories are
+// ExIt §4, its last paragraph before ExIt §4.1: all per-turn partial histories are
 // inserted. A trajectory of two turns gives two; what the prompt already held
 // gives none.
 func TestEveryTurnPrefixIsInserted(t *testing.T) {
@@ -122,7 +122,7 @@ func TestEveryTurnPrefixIsInserted(t *testing.T) {
 	}
 }
 
-// Section 4.1, |B| = N: inserted only if the score is greater than or equal
+// ExIt §4.1, |B| = N: inserted only if the score is greater than or equal
 // to the lowest, which is replaced. N is 3, and one response is expanded.
 func TestReplacement(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestExpandOneIsUniformOverTheValid(t *testing.T) {
 	}
 }
 
-// Section 5.2, ablation "curriculum": the base task itself is the entry. It
+// ExIt §5.2, ablation "curriculum": the base task itself is the entry. It
 // is there once, with its newest score, and is sampled as it was.
 func TestAblationWithoutImprovement(t *testing.T) {
 	t.Parallel()
@@ -274,7 +274,7 @@ func TestAblationWithoutImprovement(t *testing.T) {
 	}
 }
 
-// Section 4's selection in the ablation "curriculum": of a conversation of
+// ExIt §4's selection in the ablation "curriculum": of a conversation of
 // three turns the base task enters, and the histories that end before the second
 // and the third response; what is selected is answered again, as it stands.
 func TestAblationSelectsTurnPrefixes(t *testing.T) {
@@ -314,7 +314,7 @@ func TestAblationSelectsTurnPrefixes(t *testing.T) {
 	}
 }
 
-// Section 4.1's quality and section 4's reward differ where the reward is of
+// ExIt §4.1's quality and ExIt §4's reward differ where the reward is of
 // improvement: from a parent of quality 1/2 the qualities 1/4, 1/2, 3/4, 1 have
 // the mean 5/8 and the variance (9+1+1+9)/64/4 = 5/64; their improvements 0, 0,
 // 1/2, 1 have the mean 3/8 and the variance (9+9+1+25)/64/4 = 11/64.

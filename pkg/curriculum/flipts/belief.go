@@ -86,7 +86,7 @@ func (p *posterior) put(q string, b beta, iteration int) {
 	p.all[i].beta, p.all[i].iteration = b, iteration
 }
 
-// discount is Eq. 3: α_{k+1} = s + λα_k and β_{k+1} = f + λβ_k.
+// discount is FlipTS Eq. 3: α_{k+1} = s + λα_k and β_{k+1} = f + λβ_k.
 func (p *posterior) discount(q string, prior beta, lambda float64, n count, iteration int) {
 	b := prior
 	if i, known := p.at[q]; known {

@@ -1,6 +1,6 @@
-// Package flipts is the curriculum of FlipTS: "FlipTS: Failure-to-Success
-// Mathematical Self-Refinement via Trajectory-Aware Sampling in End-to-End Online
-// RL", sections 3.3 and 3.4 and Algorithm 1, whose symbols the code keeps.
+// Package flipts is the curriculum of FlipTS §3.3, §3.4 and Alg. 1 ("FlipTS:
+// Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling in
+// End-to-End Online RL"), whose symbols the code keeps.
 //
 // It holds for each question q a belief ξ_q ~ Beta(α_q, β_q) about how often a
 // trace turns a failure into a success (F2S), and samples the questions of a
@@ -8,13 +8,13 @@
 //
 // The paper leaves some things open. They are settled here so:
 //
-//   - The prior's moments (Eq. 2) are of one ξ̂ per question, pooled over its
+//   - The prior's moments (FlipTS Eq. 2) are of one ξ̂ per question, pooled over its
 //     warm-up rollouts, with the population's variance. Where they give no finite
 //     positive pair see [prior].
-//   - Only questions in the batch are discounted (Eq. 3), the prior's share of
+//   - Only questions in the batch are discounted (FlipTS Eq. 3), the prior's share of
 //     their counts with the rest. A question without a valid trace is left as it is.
 //   - Within an iteration the posterior comes first, then 𝒪 gains the batch, and
-//     then a refresh looks at the updated posterior. Line 25 of Algorithm 1 prints
+//     then a refresh looks at the updated posterior. Line 25 of FlipTS Alg. 1 prints
 //     the index before the update.
 //   - A refresh draws 𝒬_new from 𝒟∖𝒞 as 𝒞 was before the cull, and culls no more
 //     questions than there are new ones, nor than are observed. Ties are in pool
@@ -59,7 +59,7 @@ func New(spec Settings, seed uint64) *FlipTS { return &FlipTS{spec: spec, seed: 
 func (f *FlipTS) Name() string { return Name }
 
 // Update folds the groups of an iteration into the beliefs: lines 11 to 30 of
-// Algorithm 1.
+// FlipTS Alg. 1.
 func (f *FlipTS) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
 	b, err := read(state.Stats)
 	if err != nil {

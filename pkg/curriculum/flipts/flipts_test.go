@@ -78,7 +78,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// Section 3.3: "instances where initially incorrect solutions are corrected in
+// FlipTS §3.3: "instances where initially incorrect solutions are corrected in
 // subsequent turns". With T = 2 the first two events are one.
 func TestEvents(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Eq. 2 by hand. Of 0, 1/4, 1/2, 1/4 the mean is 1/4 and the variance 1/32, so
+// FlipTS Eq. 2 by hand. Of 0, 1/4, 1/2, 1/4 the mean is 1/4 and the variance 1/32, so
 // κ = (3/16)/(1/32) - 1 = 5; the sample's variance is 1/24, and κ = 3.5.
 func TestPrior(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestPriorOfExtremes(t *testing.T) {
 	})
 }
 
-// Algorithm 1 over four iterations, W = 2, M = 5, by hand.
+// FlipTS Alg. 1 over four iterations, W = 2, M = 5, by hand.
 func TestAlgorithm1(t *testing.T) {
 	t.Parallel()
 	tasks := questions(10)
@@ -196,7 +196,7 @@ func TestAlgorithm1(t *testing.T) {
 		}
 	}
 
-	// Eq. 3: α = 3 + 0.9·1.25 = 4.125, β = 1 + 0.9·3.75 = 4.375; then
+	// FlipTS Eq. 3: α = 3 + 0.9·1.25 = 4.125, β = 1 + 0.9·3.75 = 4.375; then
 	// α = 0 + 0.9·4.125 = 3.7125, β = 4 + 0.9·4.375 = 7.9375.
 	state, b = update(t, f, state, tasks, group(in, "fs", "fs", "fs", "ss"), group(out, times(4, "fs")...))
 	if got := b.of(in); !cmp.Equal(got, beta{4.125, 4.375}, near, cmp.AllowUnexported(beta{})) {

@@ -18,7 +18,7 @@ import (
 const SelectedBy = "thompson"
 
 // Next selects the n questions of the pool whose draws from their beliefs are
-// nearest to the target (Eq. 4, lines 6 and 7 of Algorithm 1), nearest first. A
+// nearest to the target (FlipTS Eq. 4, lines 6 and 7 of FlipTS Alg. 1), nearest first. A
 // state without a pool, which is one of the warm-up, samples uniformly from all
 // training tasks, each once an epoch (line 3).
 func (f *FlipTS) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {

@@ -42,7 +42,7 @@ func stateOf(beliefs ...beta) curriculum.State {
 	return curriculum.State{Iteration: 3, Stats: b.stats()}
 }
 
-// Eq. 4: the n draws that are nearest to the target, nearest first, and ties in
+// FlipTS Eq. 4: the n draws that are nearest to the target, nearest first, and ties in
 // pool order: Beta(α, 0) is always 1, which is as far from 1/2 as 0 is.
 func TestNearestDrawsAreSelected(t *testing.T) {
 	t.Parallel()
@@ -113,9 +113,9 @@ func TestExplainedProbabilities(t *testing.T) {
 	}
 }
 
-// Theorem 1 (appendix B): with K observed questions and N ≫ B others that have
+// FlipTS Thm. 1 (FlipTS App. B): with K observed questions and N ≫ B others that have
 // the prior, the expected number of observed questions in a batch goes to 0 as
-// K·B/N times the ratio of the densities at the target (equation 6).
+// K·B/N times the ratio of the densities at the target (FlipTS Eq. 6).
 func TestTheorem1(t *testing.T) {
 	t.Parallel()
 	const observed, batch = 20, 16

@@ -13,7 +13,7 @@ type beta struct{ alpha, beta float64 }
 func (b beta) mean() float64 { return b.alpha / (b.alpha + b.beta) }
 
 // prior is the Beta distribution whose moments are those of the probabilities
-// ξ̂_q (Eq. 2):
+// ξ̂_q (FlipTS Eq. 2):
 //
 //	α₀ = μ₀κ,  β₀ = (1-μ₀)κ,  κ = μ₀(1-μ₀)/σ₀² - 1
 //

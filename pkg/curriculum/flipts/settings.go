@@ -12,7 +12,7 @@ var source string
 
 var _ = config.Docs[Settings](source)
 
-// Settings are those of FlipTS, section 3.3 and 3.4, and Algorithm 1.
+// Settings are those of FlipTS §3.3, §3.4 and Alg. 1.
 type Settings struct {
 	WarmUp         int     `yaml:"warm_up"`                                  // W, iterations of uniform sampling, whose counts make the prior
 	Target         float64 `yaml:"target"`                                   // ξ_target, the probability of the event that questions are selected for
@@ -20,7 +20,7 @@ type Settings struct {
 	PoolSize       int     `yaml:"pool_size"`                                // M, questions of the candidate pool
 	RefreshShare   float64 `yaml:"refresh_share"`                            // η, observed share of the pool at which it is refreshed
 	CullShare      float64 `yaml:"cull_share"`                               // γ, share of the pool that a refresh replaces, of the observed questions alone
-	Event          string  `yaml:"event" choices:"f2s,adjacent_f2s,success"` // what is estimated of a question: f2s, a trace whose first turn fails and whose last succeeds; adjacent_f2s, one in which a turn succeeds after one that failed; success, one whose last turn succeeds (final-success sampling, section 4.4)
+	Event          string  `yaml:"event" choices:"f2s,adjacent_f2s,success"` // what is estimated of a question: f2s, a trace whose first turn fails and whose last succeeds; adjacent_f2s, one in which a turn succeeds after one that failed; success, one whose last turn succeeds (final-success sampling, FlipTS §4.4)
 	SampleVariance bool    `yaml:"sample_variance"`                          // the prior's variance is the sample's, not the population's
 }
 
@@ -42,7 +42,7 @@ func init() {
 	})
 }
 
-// DefaultSettings are those of section 4.1. The paper gives neither W nor λ.
+// DefaultSettings are those of FlipTS §4.1. The paper gives neither W nor λ.
 func DefaultSettings() *Settings {
 	return &Settings{WarmUp: 20, Target: 0.5, Decay: 0.9, PoolSize: 2000, RefreshShare: 0.3, CullShare: 0.25, Event: EventF2S}
 }

@@ -39,7 +39,7 @@ var source string
 
 var _ = config.Docs[Settings](source)
 
-// Settings are those of the paper's section 3.
+// Settings are those of Jiang, Grefenstette, Rocktäschel 2021, section 3.
 type Settings struct {
 	Replay    float64 `yaml:"replay"`    // probability that a prompt replays a task, while there are both seen and new ones
 	Beta      float64 `yaml:"beta"`      // β, temperature of the scores' ranks: a task of rank r has the weight r^(-1/β)

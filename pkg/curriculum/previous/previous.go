@@ -1,6 +1,5 @@
-// Package previous is the curriculum of "Reinforcement Learning for Machine
-// Learning Engineering Agents", section 3.3 and Algorithm 1, whose symbols the code
-// keeps: half of the prompts solve a task from scratch, and half improve a solution
+// Package previous is the curriculum of RL-MLE §3.3 and Alg. 1 ("Reinforcement Learning
+// for Machine Learning Engineering Agents"), whose symbols the code keeps: half of the prompts solve a task from scratch, and half improve a solution
 // of the last iteration, one of 𝒟_prev.
 //
 // The paper leaves some things open. They are settled here so:

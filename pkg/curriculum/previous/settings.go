@@ -13,8 +13,7 @@ var source string
 
 var _ = config.Docs[Settings](source)
 
-// Settings are those of "Reinforcement Learning for Machine Learning Engineering
-// Agents", section 3.3.
+// Settings are those of RL-MLE §3.3.
 type Settings struct {
 	Improve   float64 `yaml:"improve"`                         // probability of a prompt to improve a solution of the last iteration
 	Exact     bool    `yaml:"exact"`                           // exactly this share of an iteration's prompts does, in place of a coin for each
@@ -23,7 +22,7 @@ type Settings struct {
 
 func init() {
 	curriculum.Register(curriculum.Maker{
-		Name: Name, Summary: "half of the prompts improve a valid solution of the last iteration (RL for machine-learning-engineering agents)",
+		Name: Name, Summary: "half of the prompts improve a valid solution of the last iteration (RL-MLE §3.3)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Settings)
@@ -36,7 +35,7 @@ func init() {
 	})
 }
 
-// DefaultSettings are those of section 3.3: "two sets of prompts (with equal
+// DefaultSettings are those of RL-MLE §3.3: "two sets of prompts (with equal
 // probability)".
 func DefaultSettings() *Settings {
 	return &Settings{Improve: 0.5, BaseTasks: uniform.Epochs}

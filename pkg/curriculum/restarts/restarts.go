@@ -1,6 +1,6 @@
 // Package restarts lets each trace start from one of the best programs that any
-// trace of the task has submitted so far, or from scratch: the memory of "MLE-RL"
-// (section 4.2) with its reset ratio, in training.
+// trace of the task has submitted so far, or from scratch: the memory of
+// MLE-RL §4.2 with its reset ratio, in training.
 //
 // There is one pool a task, whichever instance, sample or shard a program came
 // from. It is sealed with the run's state: an entry is a solution that is held, and

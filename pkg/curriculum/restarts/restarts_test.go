@@ -82,7 +82,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// TestUpdate: MLE-RL, section 4.2, with room for two solutions, T_ast = 0.9 and two
+// TestUpdate: MLE-RL §4.2, with room for two solutions, T_ast = 0.9 and two
 // instances of one task. By places: row 0, sample 0 pushes 30 of kind 1 (inserted); its
 // second turn 20 of kind 1 (like it, and lower: refused); sample 1 pushes 40 of kind
 // 2 (inserted). Row 1 pushes 35 of kind 1 (like 30, and higher: takes its place, last),

@@ -14,7 +14,7 @@ var source string
 
 var _ = config.Docs[Settings](source)
 
-// Settings are those of the memory of MLE-RL, sections 4.2 and 5.1.
+// Settings are those of the memory of MLE-RL §4.2 and §5.1.
 type Settings struct {
 	Capacity     int     `yaml:"capacity"`                        // solutions that are held of each task
 	Threshold    float64 `yaml:"threshold"`                       // T_ast: of programs whose syntax trees are more alike than this the best one is held
@@ -23,7 +23,7 @@ type Settings struct {
 	BaseTasks    string  `yaml:"base_tasks" choices:"epochs,iid"` // the task of each prompt. epochs: each once an epoch; iid: each prompt draws its own
 }
 
-// DefaultSettings are those of training in section 5.1.
+// DefaultSettings are those of training in MLE-RL §5.1.
 func DefaultSettings() *Settings {
 	paper := memory.Training()
 	return &Settings{Capacity: paper.Capacity, Threshold: paper.Threshold, ResetRatio: paper.ResetRatio, AboveMinimum: paper.AboveMinimum, BaseTasks: uniform.Epochs}
@@ -36,7 +36,7 @@ func (s Settings) pool() memory.Settings {
 func init() {
 	const section = "curriculum." + Name
 	curriculum.Register(curriculum.Maker{
-		Name: Name, Summary: "each trace starts from one of the task's best programs so far, or from scratch (MLE-RL, section 4.2)",
+		Name: Name, Summary: "each trace starts from one of the task's best programs so far, or from scratch (MLE-RL §4.2)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Settings)

@@ -1,9 +1,6 @@
 // Package math is the environment of short-answer mathematics: problems read
 // from JSONL or generated, prompts from the recipe's templates, and verified
-// answers: those of ExIt (Jiang, Lupu, Bachrach, "Bootstrapping Task Spaces for
-// Self-Improvement"), section 5 and appendix A.2, and for refinement turns of
-// "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware
-// Sampling in End-to-End Online RL", section 3.1.
+// answers: those of ExIt §5 and App. A.2, and for refinement turns of FlipTS §3.1.
 package math
 
 import (

@@ -39,9 +39,8 @@ const refineSuffix = "/refine"
 
 // withOffline keeps the training problems that an iteration of another run has
 // responses to, and asks each once more: to refine the first of them, by the
-// prompt env.prompts.improve. These are the two tasks of step-level GRPO ("FlipTS:
-// Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling in
-// End-to-End Online RL", appendix D).
+// prompt env.prompts.improve. These are the two tasks of step-level GRPO
+// (FlipTS App. D).
 func (e *Env) withOffline(folder string) error {
 	// A recipe's problems are read before there is anything to cancel.
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 )
 
-// The sets that FlipTS tests on outside of mathematics (its section 4.5), in the
+// The sets that FlipTS tests on outside of mathematics (FlipTS §4.5), in the
 // layouts in which their authors give them; the rows are ours.
 func TestOutOfDomainSets(t *testing.T) {
 	folder := t.TempDir()

@@ -50,12 +50,12 @@ func checkPrompts(settings Settings) error {
 // initial template, that of a later turn the refine template. Prompt reads
 // the responses from history, so it does not matter which request led to
 // them: after a self-improve step the earlier turns show the latest iterate
-// beneath the original request, which is the history that ExIt conditions on
-// (section 2.1: y_t^k and the last iterates y_{<t}^K).
+// beneath the original request, which is the history that the policy conditions on
+// (ExIt §2.1: y_t^k and the last iterates y_{<t}^K).
 //
 // For improve and diverge the request of turn t is replaced by the template
 // filled with the task's initial prompt and y_t, and the turns before stay in
-// front. With one turn that is the paper's single message (appendix B). For
+// front. With one turn that is the paper's single message (ExIt App. B). For
 // refine the request of turn t+1 is appended.
 func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
 	responses := responsesOf(parent.Messages)

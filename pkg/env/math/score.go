@@ -12,7 +12,7 @@ import (
 const finishLength = "length"
 
 // Score scores each response of an attempt. A right answer has reward 1, any
-// other 0 (ExIt, appendix A.2), and the same holds for self-improve and
+// other 0 (ExIt App. A.2), and the same holds for self-improve and
 // self-diverge steps. env.answer.format_reward is given to a wrong answer that
 // could be read. The reward is the sum of its parts, correct and format.
 //

@@ -45,15 +45,15 @@ type Prompts struct {
 	System  string `yaml:"system"`  // empty for no system message
 	Initial string `yaml:"initial"` // a base task
 	Refine  string `yaml:"refine"`  // a later turn of one trajectory
-	Improve string `yaml:"improve"` // ExIt, appendix B
-	Diverge string `yaml:"diverge"` // ExIt, appendix B
+	Improve string `yaml:"improve"` // ExIt App. B
+	Diverge string `yaml:"diverge"` // ExIt App. B
 }
 
 // Data says where the training and the held-out problems come from.
 type Data struct {
 	Train   Source    `yaml:"train"`
 	Test    Source    `yaml:"test"`
-	Offline string    `yaml:"offline" path:"file"` // folder iter/NNNNNN of another run, which has sampled from data.train: the problems that it has responses to are trained on, each as it is and once more to refine the first response (FlipTS, appendix D: step-level GRPO); $NAME is taken from the environment
+	Offline string    `yaml:"offline" path:"file"` // folder iter/NNNNNN of another run, which has sampled from data.train: the problems that it has responses to are trained on, each as it is and once more to refine the first response (FlipTS App. D: step-level GRPO); $NAME is taken from the environment
 	HeldOut []HeldOut `yaml:"held_out"`            // more sets of held-out problems, to be measured by evaluation.sets
 }
 

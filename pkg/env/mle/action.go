@@ -16,7 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// The actions of MLE-Dojo that MLE-RL takes (appendix B).
+// The actions of MLE-Dojo that MLE-RL App. B takes.
 const (
 	requestInfo  = "request_info"
 	validateCode = "validate_code"
@@ -69,8 +69,8 @@ func parseAction(message string) (a action, trouble string) {
 }
 
 // scoreAction gives the score of an action. Only a valid submission is ok. An
-// action that is well formed and submits nothing is wrong, not invalid: MLE-RL
-// masks what is invalid (section 4.1).
+// action that is well formed and submits nothing is wrong, not invalid:
+// what is invalid is masked (MLE-RL §4.1).
 func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut bool) (scored, error) {
 	a, trouble := parseAction(message)
 	switch {
@@ -109,7 +109,7 @@ func (e *Env) validate(ctx context.Context, t *task.Task, program string) (score
 	return j, nil
 }
 
-// info answers request_info in full (MLE-RL, appendix B).
+// info answers request_info in full (MLE-RL App. B).
 func (e *Env) info(t *task.Task, kind string) string {
 	sections := []struct{ kind, text string }{
 		{"overview", t.Description},

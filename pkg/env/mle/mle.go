@@ -1,10 +1,8 @@
 // Package mle is the environment of machine-learning engineering: the policy
 // writes a Python program, the program runs on a task's data in a sandbox, and what
-// it submits is graded. It has the prompts, transitions and rewards of ExIt
-// (Jiang, Lupu, Bachrach, "Bootstrapping Task Spaces for Self-Improvement",
-// appendices A.4 and B), "Reinforcement Learning for Machine Learning
-// Engineering Agents" (sections 3.2, 3.3 and appendix C), AceGRPO (section 4.1
-// and appendix C) and MLE-RL (sections 4.1, 4.2 and appendix B).
+// it submits is graded. It has the prompts, transitions and rewards of
+// ExIt App. A.4 and App. B; of RL-MLE §3.2, §3.3 and App. C; of AceGRPO §4.1 and
+// App. C; and of MLE-RL §4.1, §4.2 and App. B.
 package mle
 
 import (

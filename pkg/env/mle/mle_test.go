@@ -319,7 +319,7 @@ func trace(t *testing.T, e *Env, of env.Task, says func(turn int) string, blind 
 }
 
 // TestTransitions: a draft that fails is debugged, one that works is improved
-// on (AceGRPO, section 4.1, the operator Φ), turn after turn.
+// on (AceGRPO §4.1, the operator Φ), turn after turn.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	says := func(turn int) string {

@@ -30,7 +30,7 @@ func TestPaperPrompts(t *testing.T) {
 		"datasets", "are available in input", "in input", // 001: the folders of its machines
 		"submissions are evaluated on",                     // 001: an example's metric
 		"you can use pre installed packages such as", "'.", // 001 says "your can use", and ends the list
-		"its terminal output", // 001, section 3.3: the prompt shows it, C.2 prints no slot
+		"its terminal output", // RL-MLE §3.3: the prompt shows it, RL-MLE App. C.2 prints no slot
 		"feel free to use any other packages",
 	}
 	for i := range ours {

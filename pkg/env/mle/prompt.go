@@ -15,7 +15,7 @@ import (
 )
 
 // Prompt builds the messages of an instance. To improve on a program that failed
-// is to debug it (ExIt, appendix B; the transition Φ of AceGRPO, section 4.1). A
+// is to debug it (ExIt App. B; the transition Φ of AceGRPO §4.1). A
 // parent in which there is no program leaves nothing to go on from: the prompt is
 // that of a first attempt.
 func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {

@@ -28,8 +28,7 @@ const (
 	partPartialCredit    = "partial_credit"    // of any message: −10 and 0.1 for each milestone, or the score
 )
 
-// Partial credit ("Reinforcement Learning for Machine Learning Engineering
-// Agents", section 4, implementation details).
+// Partial credit (RL-MLE §4, implementation details).
 const (
 	failedReward    = -10
 	milestoneReward = 0.1
@@ -143,8 +142,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 }
 
 // instrumented is what runs in a program's place: the same with prints of its
-// progress, where the recipe asks for them ("Reinforcement Learning for Machine
-// Learning Engineering Agents", section 3.2).
+// progress, where the recipe asks for them (RL-MLE §3.2).
 func (e *Env) instrumented(ctx context.Context, program string) (string, error) {
 	switch e.settings.Instrument {
 	case "none":

@@ -23,7 +23,7 @@ const Name = "mle"
 
 // Settings are the fields of the section env.
 type Settings struct {
-	Style    string   `yaml:"style" choices:"ExIt,MLE-agents,AceGRPO,MLE-Dojo,short"` // whose prompts: ExIt (appendix B), Reinforcement Learning for Machine Learning Engineering Agents (appendix C), AceGRPO (appendix C), MLE-Dojo's actions as MLE-RL takes them (appendix B), or a few words for policies of a million weights
+	Style    string   `yaml:"style" choices:"ExIt,MLE-agents,AceGRPO,MLE-Dojo,short"` // whose prompts: those of ExIt App. B, of RL-MLE App. C, of AceGRPO App. C, MLE-Dojo's actions as MLE-RL App. B takes them, or a few words for policies of a million weights
 	MaxTurns int      `yaml:"max_turns"`                                              // messages of the policy in one trace; after each the program runs and the next prompt says what came of it
 	Prompts  Prompts  `yaml:"prompts"`
 	Program  Program  `yaml:"program"`
@@ -32,11 +32,11 @@ type Settings struct {
 	Feedback Feedback `yaml:"feedback"`
 	Grammar  *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
 
-	Quality     string  `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt, appendix A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
+	Quality     string  `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt App. A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
 	Boards      string  `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
 	Reward      string  `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones  string  `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
-	Instrument  string  `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (appendix C.3), and if that changes anything else, the original runs
+	Instrument  string  `yaml:"instrument" choices:"none,rules,assistant"`           // before it runs, a program is given prints of the seven lines, and nothing else of it changes. rules: where its syntax tree shows that it has come so far; assistant: where score.assistant puts them (RL-MLE App. C.3), and if that changes anything else, the original runs
 	MaxFailed   float64 `yaml:"max_failed"`                                          // share of a task's programs that may fail by our fault, a sandbox that could not be built or an assistant that did not answer, and be left out as infra; above, the score task fails and is tried again
 	Fingerprint bool    `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
 	Validation  string  `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
@@ -82,7 +82,7 @@ type Sandbox struct {
 type Feedback struct {
 	MaxTokens int    `yaml:"max_tokens"`                           // of the policy, that a score takes at most: the end of what the program printed, with what we say of it
 	Score     string `yaml:"score" choices:"none,validation,rank"` // validation: what the program says of itself; rank: the place on the leaderboard too, in training alone
-	History   int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO, appendix C)
+	History   int    `yaml:"history"`                              // solutions that a prompt to improve remembers (AceGRPO App. C)
 }
 
 // Grammar says how demonstrations are drawn.

@@ -57,11 +57,10 @@ var styles = map[string]style{
 	"short": {draft: text("short/draft.md"), debug: text("short/debug.md"), improve: text("short/improve.md"), diverge: text("short/diverge.md")},
 }
 
-// instrumentPrompt asks for prints of a program's progress ("Reinforcement
-// Learning for Machine Learning Engineering Agents", appendix C.3).
+// instrumentPrompt asks for prints of a program's progress (RL-MLE App. C.3).
 var instrumentPrompt = text("agents/instrument.md")
 
-// goal is ExIt's prompt with one of its goals (appendix B).
+// goal is the prompt of ExIt App. B with one of its goals.
 func goal(name string) string {
 	return within("exit/task.md", "{goal_preamble}", "exit/goal_"+name+".md")
 }

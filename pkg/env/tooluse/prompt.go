@@ -46,13 +46,13 @@ func (t *task) opening() []shard.Message {
 // A conversation of this environment is a function of the task and of the
 // policy's messages y_1 … y_t, so it does not matter which prompts led to
 // them: after a self-improve step the earlier steps show the latest iterate
-// beneath the original request, with the results that it gave (ExIt,
-// section 2.1).
+// beneath the original request, with the results that it gave
+// (ExIt §2.1).
 //
 // For improve and diverge the history ends with the message y_t that is
 // iterated on. All before stays, and the template asks for another y_t, filled
-// with the user's request of the turn that y_t belongs to, as in the paper's
-// examples of tool use (appendix D): in the place of that request where y_t
+// with the user's request of the turn that y_t belongs to, as in the
+// examples of tool use of ExIt App. D: in the place of that request where y_t
 // directly follows it, else as one more message of the user. What y_t did is
 // not shown, for the next iterate is executed instead of it.
 func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {

@@ -14,8 +14,8 @@ import (
 const longestExtracted = 16 << 10
 
 // Score plays an attempt again and grades its calls. Its reward is the backend's
-// score, for BFCL 1 when the state and the calls are right and else 0 (ExIt,
-// appendix A.3), whether the policy has said that it is finished, has given up
+// score, for BFCL 1 when the state and the calls are right and else 0
+// (ExIt App. A.3), whether the policy has said that it is finished, has given up
 // or has run out of steps: what counts is what it has done. Only an attempt
 // whose last message has no valid ending is invalid, without a reward.
 //

@@ -24,7 +24,7 @@ type Settings struct {
 
 // Prompts are templates. {instruction} stands for the task's prompt, {question}
 // for the user's request, {previous_response} for the message that is iterated
-// on. The defaults are ExIt's own texts (appendix B).
+// on. The defaults are the texts of ExIt App. B.
 type Prompts struct {
 	Initial string `yaml:"initial"` // the user's message of each turn
 	Improve string `yaml:"improve"` // in the place of the last request: improve on the message
@@ -32,7 +32,7 @@ type Prompts struct {
 }
 
 // ToolUse says which functions there are, how they are shown and how long an
-// episode lasts (ExIt, appendix A.3). The functions are BFCL's own, or those of
+// episode lasts (ExIt App. A.3). The functions are BFCL's own, or those of
 // a command. A message of the policy ends with a list of calls in <tool> and
 // </tool>, or with <TASK_FINISHED> or <TASK_ERROR>.
 type ToolUse struct {
@@ -103,7 +103,7 @@ func made(e *Env, err error) (env.Env, error) {
 	return e, nil
 }
 
-// DefaultSettings are the rules of ExIt, appendix A.3.
+// DefaultSettings are the rules of ExIt App. A.3.
 func DefaultSettings() *Settings {
 	return &Settings{
 		Prompts: Prompts{Initial: "{question}", Improve: env.ImprovePrompt, Diverge: env.DivergePrompt},
@@ -224,8 +224,8 @@ func checkTools(c *config.Checker, u ToolUse, data *Data) {
 	c.Share("env.tooluse.max_failed", u.MaxFailed)
 }
 
-// toolsTemplate is our own: ExIt says what its system prompt asks for
-// (appendix A.3) and does not print it.
+// toolsTemplate is our own: ExIt App. A.3 says what its system prompt asks for and
+// does not print it.
 const toolsTemplate = `You carry out a user's requests by calling functions. These are the functions, each with the JSON schema of its parameters:
 
 {tools}

@@ -12,7 +12,7 @@ import (
 )
 
 // stratify cuts problems into two halves in which every number of user turns
-// and every set of classes is about as frequent (ExIt, section 5):
+// and every set of classes is about as frequent (ExIt §5):
 // within each such stratum the problems are put into an order drawn by the
 // stream, and down all strata they fall to the halves in turn. Each half is in
 // the order of the problems.

@@ -1,8 +1,7 @@
 // Package tooluse is the environment of requests that are executed by
 // calling functions: those of BFCL's multi-turn tasks, which package bfcl
 // simulates, or those of a program of the user's own. Prompts, rewards and the
-// split of the tasks are those of ExIt (Jiang, Lupu, Bachrach, "Bootstrapping
-// Task Spaces for Self-Improvement"), section 5 and appendix A.3.
+// split of the tasks are those of ExIt §5 and App. A.3.
 //
 // A message of the policy may reason, and ends in one of three ways: with
 //

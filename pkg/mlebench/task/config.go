@@ -25,7 +25,7 @@ type Config struct {
 	Title      string `yaml:"title"` // one line for people
 	Split      string `yaml:"split" choices:"train,test"`
 	Modality   string `yaml:"modality" choices:"tabular,text,image,series,other"` // of the data
-	Complexity string `yaml:"complexity" choices:"low,medium,high"`               // an experienced engineer needs less than 2 hours, 2 to 10, more than 10 (AceGRPO, appendix A.2)
+	Complexity string `yaml:"complexity" choices:"low,medium,high"`               // an experienced engineer needs less than 2 hours, 2 to 10, more than 10 (AceGRPO App. A.2)
 	Source     string `yaml:"source"`                                             // where the data come from, and their licence
 
 	Metric        string   `yaml:"metric"`
@@ -44,7 +44,7 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 }
 
-// Range is what normalised scores run between (ExIt, Table 3).
+// Range is what normalised scores run between (ExIt Tab. 3).
 type Range struct {
 	Worst float64 `yaml:"worst"` // 0, and all beyond it
 	Best  float64 `yaml:"best"`  // 1, and all beyond it
@@ -67,8 +67,8 @@ type Limits struct {
 	GPUs        int     `yaml:"gpus"`
 }
 
-// SetDefaults sets the limits of a task on tables: ExIt's five minutes
-// (appendix A.4).
+// SetDefaults sets the limits of a task on tables: the five minutes of
+// ExIt App. A.4.
 func (c *Config) SetDefaults() {
 	c.Split, c.Leaderboard.Of = "train", "people"
 	c.Limits = Limits{WallSeconds: 300, MemoryMB: 4096, Processes: 64, FileMB: 1024, DiskMB: 2048}

@@ -1,6 +1,6 @@
 // Package pool gathers segments of several runs, to be learned from by
 // supervision: rollouts of all of them, or those that a run found worth training
-// on (MLE-RL, sections 5.3 and 5.4: data selection, self-distillation).
+// on (MLE-RL §5.3 and §5.4: data selection, self-distillation).
 package pool
 
 import (
@@ -23,7 +23,7 @@ import (
 // scheduler failed never are.
 type Selection string
 
-// The selections, as the rows of Table 4 of MLE-RL have them.
+// The selections, as the rows of MLE-RL Tab. 4 have them.
 const (
 	All      Selection = "all"      // every segment, all that the policy said in it
 	Valid    Selection = "valid"    // those whose last turn is ok, without their turns that are invalid or ran out of time

@@ -1,5 +1,5 @@
 // Package memory holds the best solutions of one competition, so that a trace may
-// start from one of them (MLE-RL: section 4.2).
+// start from one of them (MLE-RL §4.2).
 //
 // A pool is a value: what pushes make of it depends on the pool, the settings and
 // the solutions alone, in an order that is the plan's and not that in which they
@@ -32,10 +32,10 @@ type Settings struct {
 	AboveMinimum bool `yaml:"above_minimum" json:"above_minimum"`
 }
 
-// Training are the paper's settings of training (section 5.1).
+// Training are the paper's settings of training (MLE-RL §5.1).
 func Training() Settings { return Settings{Capacity: 5, Threshold: 0.9, ResetRatio: 0.7} }
 
-// Evaluation are the paper's settings of evaluation (section 5.1).
+// Evaluation are the paper's settings of evaluation (MLE-RL §5.1).
 func Evaluation() Settings { return Settings{Capacity: 3, Threshold: 0.9, ResetRatio: 0.5} }
 
 // Check says which setting is out of its range, or nil.

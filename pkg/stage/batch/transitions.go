@@ -6,9 +6,7 @@ import (
 
 // countTransition counts what became of the first answer of a trace of several
 // turns: f2s is a failure that the last turn turned into a success, and so on
-// ("FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware
-// Sampling in End-to-End Online RL", section 3.2). An effective f2s is one with an
-// advantage other than 0 (Figure 6).
+// (FlipTS §3.2). An effective f2s is one with an advantage other than 0 (FlipTS Fig. 6).
 func (r *reduction) countTransition(g group, trace int) {
 	t := g.Traces[trace]
 	if !t.Valid() {

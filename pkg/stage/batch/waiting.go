@@ -11,7 +11,7 @@ import (
 )
 
 // Under schedule.batch_segments B a batch is closed once B segments are retained,
-// which may take several iterations (MLE-RL, section 4.1, "Asynchronous Training
+// which may take several iterations (MLE-RL §4.1, "Asynchronous Training
 // for RL": a data pool that triggers training at a batch size). A segment gets its
 // credit in the iteration that sampled it, beside those that it is compared with.
 // Until its batch is closed its disposition is open, and the ledger has no row of it.

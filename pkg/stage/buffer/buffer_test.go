@@ -139,7 +139,7 @@ var near = cmpopts.EquateApprox(0, 1e-6)
 var centred = []string{"advantage.scale=none", "select=[constant_group]"}
 
 // TestStepImprovement: the reward of an iteration step is max(0, Δ/Δmax)
-// (ExIt, section 4). From 0.4 there is 0.6 to gain: 0.7 gains half of
+// (ExIt §4). From 0.4 there is 0.6 to gain: 0.7 gains half of
 // it, 1 all, 0.2 and 0.4 nothing.
 func TestStepImprovement(t *testing.T) {
 	t.Parallel()
@@ -195,7 +195,7 @@ func TestOurFailuresEnterNoStatistic(t *testing.T) {
 }
 
 // TestConstantGroupsOfExIt: under the preset exit responses of a group without a
-// difference are learned from, with the advantage 0: equation 4 has a KL term.
+// difference are learned from, with the advantage 0: ExIt Eq. 4 has a KL term.
 func TestConstantGroupsOfExIt(t *testing.T) {
 	t.Parallel()
 	f := newReduction(t, 2, "preset=exit")

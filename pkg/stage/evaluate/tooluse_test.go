@@ -66,7 +66,7 @@ func hasty(tasks []env.Task, folder *string) http.Handler {
 }
 
 // TestEveryMessageIsImprovedOn: in step k of tool use each message of an episode
-// was improved on k times before the functions saw it (ExIt, section 2.1).
+// was improved on k times before the functions saw it (ExIt §2.1).
 // A policy that is right only at second thought fails at step 0, and is right
 // at all others, in every turn.
 func TestEveryMessageIsImprovedOn(t *testing.T) {

@@ -73,8 +73,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// Table 3 of "Reinforcement Learning for Machine Learning Engineering Agents": with
-// gamma and lambda 1 every token's return is the reward that is still to come, in
+// RL-MLE Tab. 3: with gamma and lambda 1 every token's return is the reward that is still to come, in
 // whatever context, whatever the critic says.
 func TestEstimateOfTable3(t *testing.T) {
 	t.Parallel()

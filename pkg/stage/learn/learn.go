@@ -253,7 +253,7 @@ func (l *learner) apply(step int, stats *stepStats) error {
 }
 
 // saveReference refreshes the reference policy: ref ← α·policy + (1-α)·ref
-// (ExIt, section 2.2).
+// (ExIt §2.2).
 func (l *learner) saveReference(attempt seal.Attempt, m seal.Manifest) error {
 	if l.in.ReferenceOutput == "" {
 		return nil

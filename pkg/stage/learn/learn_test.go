@@ -308,7 +308,7 @@ func TestSkippedStep(t *testing.T) {
 }
 
 // TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
-// (ExIt, section 2.2), and the divergence from it is 0 where it is the
+// (ExIt §2.2), and the divergence from it is 0 where it is the
 // policy itself.
 func TestReferenceIsRefreshed(t *testing.T) {
 	t.Parallel()

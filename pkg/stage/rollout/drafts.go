@@ -10,7 +10,7 @@ import (
 // generateByDrafts lets the policy say one message in each trace, on which it has
 // improved as often as the attempt asks before the environment sees it: each
 // time it is shown its draft by the environment's improve prompt, and what it
-// says then takes the draft's place (ExIt, section 2.1: y_t^0 … y_t^K of every
+// says then takes the draft's place (ExIt §2.1: y_t^0 … y_t^K of every
 // turn t, beneath the last iterates of the turns before). The conversations
 // come out as if the last iterates had been said at once. There is nothing in
 // them to learn from: they have no tokens.
@@ -32,7 +32,7 @@ func (s *Sampler) generateByDrafts(ctx context.Context, environment env.Env, tra
 }
 
 // draft replaces each trace's draft of its next message: by a first one, then
-// by one that improves on the draft. A draft that has no room for an
+// by one that improves on the draft, y_t^(k+1) after y_t^k (ExIt Eq. 1). A draft that has no room for an
 // improvement stays.
 func (s *Sampler) draft(ctx context.Context, environment env.Env, traces []*Trace, drafts []*part, improvements int) error {
 	next := make([]*part, 0, len(traces))
