@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	stages "github.com/lathe-rl/lathe/pkg/stage"
-	"github.com/lathe-rl/lathe/pkg/stage/buffer"
+	plans "github.com/lathe-rl/lathe/pkg/stage/plan"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/score"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
@@ -51,7 +51,7 @@ func (it iteration) plan() []shard.Instance {
 	for i, selected := range selections {
 		task, _ := it.environment.Task(selected.TaskID)
 		prompt := must(it.environment.Prompt(task, selected.Kind, env.Parent{}))
-		id := buffer.InstanceID(it.k, i)
+		id := plans.InstanceID(it.k, i)
 		plan[i] = shard.Instance{InstanceID: id, GroupID: id, TaskID: task.ID, Kind: string(selected.Kind), Messages: prompt}
 	}
 	return plan

@@ -21,9 +21,6 @@ type (
 	WaveRef  = stage.WaveRef
 )
 
-// InstanceID is the id of a row, from 0, of an iteration's plan.
-func InstanceID(iteration, row int) string { return plan.InstanceID(iteration, row) }
-
 // Inputs are the files that a buffer task reads and those it makes.
 type Inputs struct {
 	Iteration int        // 0 makes the first state and plans

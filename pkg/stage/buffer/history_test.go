@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/plan"
 )
 
 // newHistory is a reduction of iteration 5 whose curriculum goes on from entries of
@@ -30,7 +31,7 @@ func newHistory(t *testing.T, entries ...shard.Entry) *reduction {
 	f.in.State = f.Path("before.parquet")
 	f.Check(stagetest.Write(f.in.State, entries))
 	f.in.WaveOf = func(ref shard.Ref, instanceID string) (buffer.WaveRef, error) {
-		if want := buffer.InstanceID(int(ref.Iteration), int(ref.Row)); instanceID != want {
+		if want := plan.InstanceID(int(ref.Iteration), int(ref.Row)); instanceID != want {
 			return buffer.WaveRef{}, fmt.Errorf("asked for instance %q, want %q", instanceID, want)
 		}
 		return buffer.WaveRef{Rollout: f.Path(fmt.Sprintf("history-%d-%d.parquet", ref.Iteration, ref.Wave))}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/plan"
 )
 
 // iteration makes the responses of iteration k, from 1: groups of scores, in a
@@ -21,15 +22,15 @@ import (
 func (f *reduction) iteration(k int, last bool, groups ...[]verdict) {
 	f.Helper()
 	name := func(what string) string { return f.Path(fmt.Sprintf("%d-%s", k, what)) }
-	plan := make([]shard.Instance, len(groups))
-	for i := range plan {
-		plan[i] = f.plan[0]
-		plan[i].InstanceID = buffer.InstanceID(k, i)
-		plan[i].GroupID, plan[i].Iteration = plan[i].InstanceID, int32(k)
+	rows := make([]shard.Instance, len(groups))
+	for i := range rows {
+		rows[i] = f.plan[0]
+		rows[i].InstanceID = plan.InstanceID(k, i)
+		rows[i].GroupID, rows[i].Iteration = rows[i].InstanceID, int32(k)
 	}
-	f.Check(stagetest.Write(name("plan"), plan))
+	f.Check(stagetest.Write(name("plan"), rows))
 	f.in.Shards, f.in.Waiting = nil, f.in.WaitingOutput
-	f.shard(fmt.Sprint(k), plan, groups...)
+	f.shard(fmt.Sprint(k), rows, groups...)
 	f.in.Shards[0].Iteration = k
 	f.in.Iteration, f.in.Plans = k, []buffer.PlanRef{{Iteration: k, Path: name("plan")}}
 	f.in.BatchOutput, f.in.LedgerOutput, f.in.StateOutput, f.in.StatsOutput = name("batch"), name("ledger"), name("state"), name("stats")
