@@ -20,22 +20,22 @@ import (
 
 // Host is what a machine says about itself.
 type Host struct {
-	Name        string   `json:"name"`
-	Kernel      string   `json:"kernel"`
-	Cores       int      `json:"cores"` // that this process may use
-	MemoryBytes int64    `json:"memory_bytes"`
-	NUMACores   []int    `json:"numa_cores"`        // of each node of memory; none where the kernel does not say
-	Levels      []string `json:"levels"`            // instruction sets that the kernels of Lathe know
-	LockedBytes uint64   `json:"locked_bytes"`      // memory that a process may lock; the largest number for no bound
-	Driver      string   `json:"driver"`            // version of the NVIDIA kernel module; empty without
-	CUDA        string   `json:"cuda_library"`      // where libcuda.so.1 leads; empty without
-	NVML        string   `json:"nvml_library"`      // where libnvidia-ml.so.1 leads; empty without
-	Devices     string   `json:"visible_devices"`   // CUDA_VISIBLE_DEVICES
-	Programs    []string `json:"programs"`          // of those that some environments need
-	Cage        []string `json:"cage,omitempty"`    // protections of programs that a policy wrote
-	NoCage      []string `json:"no_cage,omitempty"` // those that this host does not give
-	Sandbox     string   `json:"sandbox"`           // what is in force, and why not more, as a run's status and report name it
-	Monitor     Monitor  `json:"monitor"`
+	Name         string   `json:"name"`
+	Kernel       string   `json:"kernel"`
+	Cores        int      `json:"cores"` // that this process may use
+	MemoryBytes  int64    `json:"memory_bytes"`
+	NUMACores    []int    `json:"numa_cores"`        // of each node of memory; none where the kernel does not say
+	Levels       []string `json:"levels"`            // instruction sets that the kernels of Lathe know
+	LockedBytes  uint64   `json:"locked_bytes"`      // memory that a process may lock; the largest number for no bound
+	Driver       string   `json:"driver"`            // version of the NVIDIA kernel module; empty without
+	CUDA         string   `json:"cuda_library"`      // where libcuda.so.1 leads; empty without
+	NVML         string   `json:"nvml_library"`      // where libnvidia-ml.so.1 leads; empty without
+	Devices      string   `json:"visible_devices"`   // CUDA_VISIBLE_DEVICES
+	Programs     []string `json:"programs"`          // of those that some environments need
+	Protections  []string `json:"cage,omitempty"`    // protections of programs that a policy wrote
+	NoProtection []string `json:"no_cage,omitempty"` // those that this host does not give
+	Sandbox      string   `json:"sandbox"`           // what is in force, and why not more, as a run's status and report name it
+	Monitor      Monitor  `json:"monitor"`
 }
 
 // LookAtHost asks this machine. Its lathe-monitor is that of the folder of binaries, or
@@ -66,13 +66,13 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 			h.Programs = append(h.Programs, filepath.Base(program))
 		}
 	}
-	cage := sandbox.Probe()
-	h.Sandbox = cage.String()
+	given := sandbox.Probe()
+	h.Sandbox = given.String()
 	for _, name := range sandbox.Names() {
-		if cage.Has(name) {
-			h.Cage = append(h.Cage, name)
+		if given.Has(name) {
+			h.Protections = append(h.Protections, name)
 		} else {
-			h.NoCage = append(h.NoCage, name)
+			h.NoProtection = append(h.NoProtection, name)
 		}
 	}
 	h.Monitor = lookAtMonitor(ctx, binaries)
@@ -200,11 +200,11 @@ func (h Host) reportOn(r *Report) {
 	}
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders of the node")
 	h.reportGPUs(r, about)
-	cage, level := h.Sandbox, OK
-	if len(h.NoCage) > 0 {
-		cage, level = "without "+strings.Join(h.NoCage, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note
+	gives, level := h.Sandbox, OK
+	if len(h.NoProtection) > 0 {
+		gives, level = "without "+strings.Join(h.NoProtection, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note
 	}
-	r.add(about+", sandbox", level, cage, "sandboxes built on the node with this process's priority; env.mle and env.program.sandbox need them")
+	r.add(about+", sandbox", level, gives, "sandboxes built on the node with this process's priority; env.mle and env.program.sandbox need them")
 	if !slices.Contains(h.Programs, "python3") {
 		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system of the node")
 	}

@@ -87,8 +87,8 @@ func TestRelativeFolder(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(filepath.Dir(folder))
 	s := settings(t, "echo")
-	s.Program.Cage = &Cage{}
-	s.Program.Cage.SetDefaults()
+	s.Program.Sandbox = &Sandbox{}
+	s.Program.Sandbox.SetDefaults()
 	var data Data
 	data.Train.SetDefaults()
 	data.Test.SetDefaults()

@@ -308,8 +308,8 @@ func TestTasksOfTheProgram(t *testing.T) {
 func TestCage(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "cage")
-	s.Program.Cage = &Cage{Require: []string{sandbox.Files}}
-	if err := sandbox.Probe().Require(s.Program.Cage.Require); err != nil {
+	s.Program.Sandbox = &Sandbox{Require: []string{sandbox.Files}}
+	if err := sandbox.Probe().Require(s.Program.Sandbox.Require); err != nil {
 		t.Skipf("no sandbox here: %v", err)
 	}
 	secret := filepath.Join(t.TempDir(), "secret")

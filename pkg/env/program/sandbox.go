@@ -34,7 +34,7 @@ func newLauncher(settings Program, folder string) *launcher {
 
 // launch starts the program.
 func (l *launcher) launch() (*stdio.Process, error) {
-	if l.settings.Cage != nil {
+	if l.settings.Sandbox != nil {
 		return stdio.Program{Name: l.settings.Command[0], Start: l.sandboxed}.Open()
 	}
 	return stdio.Command(l.settings.Command, l.folder, child.Environment(l.settings.PassEnvironment...), l.said).Open()
@@ -74,7 +74,7 @@ func (l *launcher) sandboxed(in, out *os.File) (stdio.Running, error) {
 
 // sandbox is the program with what it is granted, and what removes its folder.
 func (l *launcher) sandbox() (p sandbox.Program, remove func() error, err error) {
-	settings := l.settings.Cage
+	settings := l.settings.Sandbox
 	read, err := config.ResolvePaths(settings.Read, l.folder)
 	if err != nil {
 		return p, nil, fmt.Errorf("env.program.sandbox.read: %w", err)

@@ -71,7 +71,7 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 	}
 	verdict, err := readVerdict(raw, a)
 	verdict.Protection = unprotected
-	if e.settings.Program.Cage != nil {
+	if e.settings.Program.Sandbox != nil {
 		verdict.Protection = sandbox.Probe().String()
 	}
 	if err != nil {

@@ -46,19 +46,19 @@ type Program struct {
 	StartSeconds    float64  `yaml:"start_seconds"`    // that the first answer may take, imports included
 	Retries         int      `yaml:"retries"`          // how often a program that has crashed, hangs or says what it must not is started again for the same request
 	MaxFailed       float64  `yaml:"max_failed"`       // share of a task's episodes or scores that may fail by the program's fault and be left out as infra; above, the task fails and is tried again
-	Cage            *Cage    `yaml:"sandbox"`          // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no sandbox
+	Sandbox         *Sandbox `yaml:"sandbox"`          // run the program without network, and with no file but the system's own, the recipe's folder and what is granted here; null for no sandbox
 }
 
-// Cage says what a sandboxed program may have. It reads the system's own files and
+// Sandbox says what a sandboxed program may have. It reads the system's own files and
 // the folder of the recipe, and writes nowhere but in a folder of its own.
-type Cage struct {
+type Sandbox struct {
 	Read     []string `yaml:"read" path:"file"` // more files and folders that it may read and run, such as a virtual environment; $NAME is taken from the environment
 	MemoryMB int      `yaml:"memory_mb"`        // of all its processes; 0 for no bound
 	Require  []string `yaml:"require"`          // protections without which it does not run; lathe-score sandbox lists what this host gives
 }
 
 // SetDefaults asks for files and network to be kept away.
-func (c *Cage) SetDefaults() { *c = Cage{Require: []string{sandbox.Files, sandbox.Network}} }
+func (c *Sandbox) SetDefaults() { *c = Sandbox{Require: []string{sandbox.Files, sandbox.Network}} }
 
 // Data says where the tasks come from: files, or the program.
 type Data struct {
@@ -143,9 +143,9 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	c.Positive("env.program.start_seconds", p.StartSeconds)
 	c.Between("env.program.retries", p.Retries, 0, 100)
 	c.Share("env.program.max_failed", p.MaxFailed)
-	if cage := p.Cage; cage != nil {
-		c.AtLeast("env.program.sandbox.memory_mb", cage.MemoryMB, 0)
-		for i, name := range cage.Require {
+	if own := p.Sandbox; own != nil {
+		c.AtLeast("env.program.sandbox.memory_mb", own.MemoryMB, 0)
+		for i, name := range own.Require {
 			c.OneOf(fmt.Sprintf("env.program.sandbox.require.%d", i), name, sandbox.Names())
 		}
 	}
