@@ -187,11 +187,11 @@ func TestSlurmMonitor(t *testing.T) {
 		if _, err := fmt.Sscanf(a.Task, "rollout-000001-%d", &shard); err == nil && a.Number == 0 {
 			want = fates[shard]
 		}
-		if a.Fate != want || len(a.GPUs) != 1 {
+		if a.Disposition != want || len(a.GPUs) != 1 {
 			t.Errorf("attempt %+v, want it %s", a, want)
 		}
-		if a.Fate != "kept" {
-			lost[a.Fate] += a.Seconds
+		if a.Disposition != "kept" {
+			lost[a.Disposition] += a.Seconds
 		}
 	}
 	t.Logf("%.1f GPU-seconds in %d starts, %.0f by the accounts; lost %v", report.Total.GPUSeconds, starts, accounted, lost)

@@ -64,7 +64,7 @@ func losses(attempts []Attempt, arrays []array, gpus bool) ([]Loss, LostTo) {
 	}
 	for _, a := range attempts {
 		all += weight(a, gpus)
-		book(a.Fate, weight(a, gpus))
+		book(a.Disposition, weight(a, gpus))
 	}
 	for _, a := range arrays {
 		if last := a.last(); last.Seconds > a.median() {
@@ -82,7 +82,7 @@ func losses(attempts []Attempt, arrays []array, gpus bool) ([]Loss, LostTo) {
 		if all > 0 {
 			l.Share = l.Seconds / all
 		}
-		if c.name == fateRequeued || c.name == fateStopped {
+		if c.name == dispositionRequeued || c.name == dispositionStopped {
 			to.Unexplained += l.Share
 		}
 		switch c.to {
@@ -120,7 +120,7 @@ func arraysOf(attempts []Attempt) []array {
 	grouped := map[string]map[string]Attempt{}
 	for _, a := range attempts {
 		task, known := parseTask(a.Task)
-		if !known || a.Fate != fateKept {
+		if !known || a.Disposition != dispositionKept {
 			continue
 		}
 		name := task.Node.String()

@@ -19,19 +19,19 @@ import (
 
 // The dispositions of an attempt.
 const (
-	fateKept      = "kept"          // its outputs are the run's
-	fatePreempted = "preempted"     //
-	fateTimeout   = "timeout"       //
-	fateNodeFail  = "node_fail"     //
-	fateMemory    = "out_of_memory" //
-	fateCancelled = "cancelled"     //
-	fateRequeued  = "requeued"      //
-	fateStopped   = "stopped"       //
-	fateFailed    = "failed"        //
-	fateKilled    = "killed"        //
-	fateLate      = "late"          //
-	fateOpen      = "running"       // its task has no outputs yet, and no later attempt
-	fateUnknown   = "unknown"       // it is of no task of the run
+	dispositionKept      = "kept"          // its outputs are the run's
+	dispositionPreempted = "preempted"     //
+	dispositionTimeout   = "timeout"       //
+	dispositionNodeFail  = "node_fail"     //
+	dispositionMemory    = "out_of_memory" //
+	dispositionCancelled = "cancelled"     //
+	dispositionRequeued  = "requeued"      //
+	dispositionStopped   = "stopped"       //
+	dispositionFailed    = "failed"        //
+	dispositionKilled    = "killed"        //
+	dispositionLate      = "late"          //
+	dispositionOpen      = "running"       // its task has no outputs yet, and no later attempt
+	dispositionUnknown   = "unknown"       // it is of no task of the run
 )
 
 // causeStraggler is a loss of attempts that were kept.
@@ -46,17 +46,17 @@ const (
 
 // causes are those of losses, in the order of the table.
 var causes = []struct{ to, name, means string }{
-	{toPreemption, fatePreempted, "a more urgent job took the place"},
-	{toRetries, fateTimeout, "the time limit was over"},
-	{toRetries, fateNodeFail, "the node failed"},
-	{toRetries, fateMemory, "the memory was not enough"},
-	{toRetries, fateCancelled, "a person or Lathe cancelled it"},
-	{toRetries, fateRequeued, "Slurm began the job again; why is not known"},
-	{toRetries, fateStopped, "by a signal; whose is not known"},
-	{toRetries, fateFailed, "the program said that it failed"},
-	{toRetries, fateKilled, "without a word: SIGKILL, lack of memory, or the node"},
-	{toStragglers, fateLate, "the run had gone on without it"},
-	{toStragglers, causeStraggler, "slowest of each array, beyond its median"},
+	{toPreemption, dispositionPreempted, "preempted by a job of higher priority"},
+	{toRetries, dispositionTimeout, "the time limit was exceeded"},
+	{toRetries, dispositionNodeFail, "the node failed"},
+	{toRetries, dispositionMemory, "out of memory"},
+	{toRetries, dispositionCancelled, "a person or Lathe cancelled it"},
+	{toRetries, dispositionRequeued, "Slurm requeued the job, for an unknown reason"},
+	{toRetries, dispositionStopped, "by a signal from an unknown sender"},
+	{toRetries, dispositionFailed, "the program reported an error"},
+	{toRetries, dispositionKilled, "ended without a message: SIGKILL, lack of memory, or a node failure"},
+	{toStragglers, dispositionLate, "the run continued without it"},
+	{toStragglers, causeStraggler, "slowest task of each array, its time beyond the median"},
 }
 
 // end is when the last sample of an attempt was taken.
@@ -101,7 +101,7 @@ func readOutputs(ctx context.Context, r *rundir.Run, attempts []Attempt) ([]outp
 
 // evidence is what is known of how the attempts of a run ended.
 type evidence struct {
-	told    told
+	slurm   slurmReport
 	records map[string][]rundir.ExitRecord // by task and attempt, the oldest first
 	pause   rundir.Pause
 	tasks   map[string]map[string]bool // of each job
@@ -110,14 +110,14 @@ type evidence struct {
 }
 
 // decide says what became of each attempt.
-func decide(ctx context.Context, r *rundir.Run, attempts []Attempt, outputs []output, t told) error {
+func decide(ctx context.Context, r *rundir.Run, attempts []Attempt, outputs []output, t slurmReport) error {
 	e := gather(rundir.ReadExitRecords(r.Dir), attempts, t)
 	e.pause, _ = rundir.ReadPause(r.Dir)
 	inventory := survey.NewInventory(r.Graph)
 	for i := range attempts {
 		a, o := &attempts[i], outputs[i]
 		if !o.known {
-			a.Fate = fateUnknown
+			a.Disposition = dispositionUnknown
 			continue
 		}
 		dropped := false
@@ -127,16 +127,16 @@ func decide(ctx context.Context, r *rundir.Run, attempts []Attempt, outputs []ou
 				return err
 			}
 		}
-		a.Fate, a.Evidence = e.judge(*a, o, dropped)
-		if said, heard := e.said(*a); heard && a.Fate != fateKept && said.end.After(a.end()) {
-			a.heldUntil(said.end)
+		a.Disposition, a.Evidence = e.disposition(*a, o, dropped)
+		if reported, heard := e.reported(*a); heard && a.Disposition != dispositionKept && reported.end.After(a.end()) {
+			a.heldUntil(reported.end)
 		}
 	}
 	return nil
 }
 
-func gather(records []rundir.ExitRecord, attempts []Attempt, t told) evidence {
-	e := evidence{told: t, records: map[string][]rundir.ExitRecord{}, tasks: map[string]map[string]bool{}, again: map[string]int{}, latest: map[string]int{}}
+func gather(records []rundir.ExitRecord, attempts []Attempt, t slurmReport) evidence {
+	e := evidence{slurm: t, records: map[string][]rundir.ExitRecord{}, tasks: map[string]map[string]bool{}, again: map[string]int{}, latest: map[string]int{}}
 	for _, record := range records {
 		name := fmt.Sprintf("%s.%d", record.Task, record.Attempt)
 		e.records[name] = append(e.records[name], record)
@@ -167,53 +167,53 @@ func (e evidence) record(a Attempt) (rundir.ExitRecord, bool) {
 // is it requeued for one of them.
 func (e evidence) alone(a Attempt) bool { return len(e.tasks[a.Job]) == 1 }
 
-// said is what Slurm says of an attempt.
-func (e evidence) said(a Attempt) (start, bool) { return e.told.of(a, e.alone(a)) }
+// reported is what Slurm reports of an attempt.
+func (e evidence) reported(a Attempt) (start, bool) { return e.slurm.of(a, e.alone(a)) }
 
-// judge says what became of an attempt: what Slurm did to it, Slurm knows best; then
-// what it says itself; then what followed. dropped says that its iteration was closed
+// disposition is that of an attempt by what Slurm did to it, else by what it reported
+// itself, else by what followed. dropped is true where its iteration was closed
 // without its task for good.
-func (e evidence) judge(a Attempt, o output, dropped bool) (fate, why string) {
+func (e evidence) disposition(a Attempt, o output, dropped bool) (disposition, why string) {
 	record, recorded := e.record(a)
-	said, heard := e.said(a)
+	reported, heard := e.reported(a)
 	_, byKill := executor.CauseOf(0, syscall.SIGKILL)
-	if recorded && (!heard || said.fate == fateRequeued) && e.told.cause != nil { // it may know for what
-		if cause, evidence := e.told.cause(o.task, record, 0, record.Time.Sub(a.Start)); fateOfCause[cause] != "" {
-			said.fate, said.evidence, heard = fateOfCause[cause], evidence, true
+	if recorded && (!heard || reported.disposition == dispositionRequeued) && e.slurm.cause != nil { // it may know for what
+		if cause, evidence := e.slurm.cause(o.task, record, 0, record.Time.Sub(a.Start)); dispositionOfCause[cause] != "" {
+			reported.disposition, reported.evidence, heard = dispositionOfCause[cause], evidence, true
 		}
 	}
 	switch {
 	case o.kept && dropped:
-		return fateLate, "its iteration was closed without it"
+		return dispositionLate, "its iteration was closed without it"
 	case o.kept:
-		return fateKept, ""
+		return dispositionKept, ""
 	case heard:
-		fate, why = said.fate, said.evidence
+		disposition, why = reported.disposition, reported.evidence
 	case recorded && strings.HasPrefix(record.Message, byKill):
-		fate, why = fateKilled, record.Message
+		disposition, why = dispositionKilled, record.Message
 	case recorded && record.Code != exitcode.Stopped:
-		fate, why = fateFailed, record.Message
+		disposition, why = dispositionFailed, record.Message
 	case a.ofSlurm() && e.alone(a) && e.again[a.Task+" "+a.Job] > a.Number:
-		fate, why = fateRequeued, "a later start of the same job"
+		disposition, why = dispositionRequeued, "a later start of the same job"
 	case recorded:
-		fate, why = fateStopped, record.Message
+		disposition, why = dispositionStopped, record.Message
 	case e.latest[a.Task] > a.Number:
-		fate, why = fateKilled, "a later attempt at the task"
+		disposition, why = dispositionKilled, "a later attempt at the task"
 	case !o.at.IsZero():
-		return fateLate, "another attempt sealed first"
+		return dispositionLate, "another attempt sealed first"
 	default:
-		return fateOpen, ""
+		return dispositionOpen, ""
 	}
 	switch {
-	case fate == fateKilled && a.parts.of("", monitor.CgroupOOMKills).grown > 0:
-		return fateMemory, "its control group counts kills for lack of memory"
-	case fate != fateCancelled && fate != fateStopped:
+	case disposition == dispositionKilled && a.parts.of("", monitor.CgroupOOMKills).grown > 0:
+		return dispositionMemory, "its control group counts kills for lack of memory"
+	case disposition != dispositionCancelled && disposition != dispositionStopped:
 	case !o.at.IsZero() && o.at.Before(a.end()):
-		return fateLate, "another attempt sealed first"
+		return dispositionLate, "another attempt sealed first"
 	case dropped:
-		return fateLate, "its iteration was closed without it"
+		return dispositionLate, "its iteration was closed without it"
 	case e.pause.Stops(o.task.Node) && !a.end().Before(e.pause.Since):
-		return fateCancelled, "the run was " + e.pause.String()
+		return dispositionCancelled, "the run was " + e.pause.String()
 	}
-	return fate, why
+	return disposition, why
 }

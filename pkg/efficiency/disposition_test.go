@@ -34,7 +34,7 @@ var accounts = fmt.Sprintf(`70_3|PREEMPTED|%[1]d|%[2]d|alice
 
 // Each attempt's end has the cause that is known of it, and none that is not: what Slurm
 // did, then what the task says, then what followed.
-func TestJudge(t *testing.T) {
+func TestDisposition(t *testing.T) {
 	t.Parallel()
 	const task = "rollout-000001-00003"
 	at := func(job string, number, from, seconds int) Attempt {
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 	_, sigkill := executor.CauseOf(0, 9)
 	oom := at("local-n1-0a_0", 0, 0, 90)
 	oom.parts = &parts{series: map[key]*series{{name: monitor.CgroupOOMKills}: {grown: 1}}}
-	slurmSays := told{starts: map[string][]start{}}
+	slurmSays := slurmReport{starts: map[string][]start{}}
 	slurmSays.takeAccounts(accounts)
 	if len(slurmSays.starts["70_3"]) != 3 || len(slurmSays.starts) != 7 || slurmSays.user != "alice" {
 		t.Fatalf("read of the accounts: %+v", slurmSays)
@@ -57,55 +57,55 @@ func TestJudge(t *testing.T) {
 		attempt Attempt
 		later   []Attempt
 		records []rundir.ExitRecord
-		told    told
+		slurm   slurmReport
 		pause   rundir.Pause
 		sealed  int // second; 0 for not at all
 		kept    bool
 		dropped bool
 		want    string
 	}{
-		"kept":               {attempt: at("70_3", 0, 1, 90), kept: true, sealed: 90, want: fateKept},
-		"kept for nothing":   {attempt: at("70_3", 0, 1, 90), kept: true, sealed: 90, dropped: true, want: fateLate},
-		"preempted":          {attempt: at("70_3", 0, 1, 90), told: slurmSays, records: stopped, later: []Attempt{at("70_3", 1, 101, 90)}, want: fatePreempted},
-		"requeued by hand":   {attempt: at("70_3", 1, 101, 90), told: slurmSays, later: []Attempt{at("70_3", 2, 201, 90)}, want: fateRequeued},
-		"a clock behind":     {attempt: at("70_3", 1, 97, 90), told: slurmSays, later: []Attempt{at("70_3", 2, 201, 90)}, want: fateRequeued},
-		"its own fault":      {attempt: at("70_3", 2, 201, 90), told: slurmSays, records: []rundir.ExitRecord{{Task: task, Attempt: 2, Code: exitcode.IO, Message: "x", Time: second(291)}}, want: fateFailed},
-		"timeout":            {attempt: at("70_4", 0, 1, 299), told: slurmSays, records: stopped, want: fateTimeout},
-		"out of memory":      {attempt: at("70_5", 0, 1, 50), told: slurmSays, want: fateMemory},
-		"node":               {attempt: at("70_6", 0, 1, 50), told: slurmSays, want: fateNodeFail},
-		"cancelled":          {attempt: at("70_7", 0, 1, 99), told: slurmSays, records: stopped, want: fateCancelled},
-		"its twin was first": {attempt: at("70_7", 0, 1, 99), told: slurmSays, records: stopped, sealed: 50, want: fateLate},
-		"sealed after it":    {attempt: at("70_7", 0, 1, 99), told: slurmSays, records: stopped, sealed: 150, want: fateCancelled},
-		"closed without it":  {attempt: at("70_7", 0, 1, 99), told: slurmSays, records: stopped, dropped: true, want: fateLate},
-		"completed, no seal": {attempt: at("71_0", 0, 1, 99), told: slurmSays, want: fateOpen},
+		"kept":               {attempt: at("70_3", 0, 1, 90), kept: true, sealed: 90, want: dispositionKept},
+		"kept for nothing":   {attempt: at("70_3", 0, 1, 90), kept: true, sealed: 90, dropped: true, want: dispositionLate},
+		"preempted":          {attempt: at("70_3", 0, 1, 90), slurm: slurmSays, records: stopped, later: []Attempt{at("70_3", 1, 101, 90)}, want: dispositionPreempted},
+		"requeued by hand":   {attempt: at("70_3", 1, 101, 90), slurm: slurmSays, later: []Attempt{at("70_3", 2, 201, 90)}, want: dispositionRequeued},
+		"a clock behind":     {attempt: at("70_3", 1, 97, 90), slurm: slurmSays, later: []Attempt{at("70_3", 2, 201, 90)}, want: dispositionRequeued},
+		"its own fault":      {attempt: at("70_3", 2, 201, 90), slurm: slurmSays, records: []rundir.ExitRecord{{Task: task, Attempt: 2, Code: exitcode.IO, Message: "x", Time: second(291)}}, want: dispositionFailed},
+		"timeout":            {attempt: at("70_4", 0, 1, 299), slurm: slurmSays, records: stopped, want: dispositionTimeout},
+		"out of memory":      {attempt: at("70_5", 0, 1, 50), slurm: slurmSays, want: dispositionMemory},
+		"node":               {attempt: at("70_6", 0, 1, 50), slurm: slurmSays, want: dispositionNodeFail},
+		"cancelled":          {attempt: at("70_7", 0, 1, 99), slurm: slurmSays, records: stopped, want: dispositionCancelled},
+		"its twin was first": {attempt: at("70_7", 0, 1, 99), slurm: slurmSays, records: stopped, sealed: 50, want: dispositionLate},
+		"sealed after it":    {attempt: at("70_7", 0, 1, 99), slurm: slurmSays, records: stopped, sealed: 150, want: dispositionCancelled},
+		"closed without it":  {attempt: at("70_7", 0, 1, 99), slurm: slurmSays, records: stopped, dropped: true, want: dispositionLate},
+		"completed, no seal": {attempt: at("71_0", 0, 1, 99), slurm: slurmSays, want: dispositionOpen},
 
 		// In an allocation whose end says nothing of a task that had failed before.
-		"with its allocation":   {attempt: at("80_0", 0, 1, 495), told: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: fateCancelled},
-		"before its allocation": {attempt: at("80_0", 0, 1, 90), told: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: fateStopped},
+		"with its allocation":   {attempt: at("80_0", 0, 1, 495), slurm: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: dispositionCancelled},
+		"before its allocation": {attempt: at("80_0", 0, 1, 90), slurm: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: dispositionStopped},
 
 		// Nobody keeps accounts.
-		"requeued":          {attempt: at("70_3", 0, 1, 90), records: stopped, later: []Attempt{at("70_3", 1, 101, 90)}, want: fateRequeued},
-		"failed, requeued":  {attempt: at("70_3", 0, 1, 90), records: says(0, exitcode.Data, "x"), later: []Attempt{at("70_3", 1, 101, 90)}, want: fateFailed},
-		"stopped":           {attempt: at("70_3", 0, 1, 90), records: stopped, want: fateStopped},
-		"stopped, cancel":   {attempt: at("70_3", 0, 1, 90), records: stopped, pause: cancelled, want: fateCancelled},
-		"before the cancel": {attempt: at("70_3", 0, 1, 60), records: stopped, pause: cancelled, want: fateStopped},
-		"tried again here":  {attempt: at("local-n1-0a_0", 0, 1, 90), records: says(0, exitcode.Failed, sigkill), later: []Attempt{at("local-n1-0a_0", 1, 101, 90)}, want: fateKilled},
-		"no word":           {attempt: at("70_3", 0, 1, 90), later: []Attempt{at("71_3", 1, 101, 90)}, want: fateKilled},
-		"no word, memory":   {attempt: oom, later: []Attempt{at("local-n1-0a_0", 1, 101, 90)}, want: fateMemory},
-		"another's record":  {attempt: at("70_3", 0, 95, 90), records: stopped, want: fateOpen},
-		"superseded":        {attempt: at("70_3", 1, 1, 90), sealed: 50, want: fateLate},
-		"at work":           {attempt: at("70_3", 0, 1, 90), want: fateOpen},
+		"requeued":          {attempt: at("70_3", 0, 1, 90), records: stopped, later: []Attempt{at("70_3", 1, 101, 90)}, want: dispositionRequeued},
+		"failed, requeued":  {attempt: at("70_3", 0, 1, 90), records: says(0, exitcode.Data, "x"), later: []Attempt{at("70_3", 1, 101, 90)}, want: dispositionFailed},
+		"stopped":           {attempt: at("70_3", 0, 1, 90), records: stopped, want: dispositionStopped},
+		"stopped, cancel":   {attempt: at("70_3", 0, 1, 90), records: stopped, pause: cancelled, want: dispositionCancelled},
+		"before the cancel": {attempt: at("70_3", 0, 1, 60), records: stopped, pause: cancelled, want: dispositionStopped},
+		"tried again here":  {attempt: at("local-n1-0a_0", 0, 1, 90), records: says(0, exitcode.Failed, sigkill), later: []Attempt{at("local-n1-0a_0", 1, 101, 90)}, want: dispositionKilled},
+		"no word":           {attempt: at("70_3", 0, 1, 90), later: []Attempt{at("71_3", 1, 101, 90)}, want: dispositionKilled},
+		"no word, memory":   {attempt: oom, later: []Attempt{at("local-n1-0a_0", 1, 101, 90)}, want: dispositionMemory},
+		"another's record":  {attempt: at("70_3", 0, 95, 90), records: stopped, want: dispositionOpen},
+		"superseded":        {attempt: at("70_3", 1, 1, 90), sealed: 50, want: dispositionLate},
+		"at work":           {attempt: at("70_3", 0, 1, 90), want: dispositionOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := gather(c.records, append([]Attempt{c.attempt}, c.later...), c.told)
+			e := gather(c.records, append([]Attempt{c.attempt}, c.later...), c.slurm)
 			e.pause = c.pause
 			o := output{known: true, kept: c.kept, task: graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}, Shard: 3}}
 			if c.sealed > 0 {
 				o.at = second(c.sealed)
 			}
-			if fate, why := e.judge(c.attempt, o, c.dropped); fate != c.want || (why == "") != (fate == fateKept || fate == fateOpen) {
-				t.Errorf("%s (%s), want %s", fate, why, c.want)
+			if disposition, why := e.disposition(c.attempt, o, c.dropped); disposition != c.want || (why == "") != (disposition == dispositionKept || disposition == dispositionOpen) {
+				t.Errorf("%s (%s), want %s", disposition, why, c.want)
 			}
 		})
 	}
@@ -120,21 +120,21 @@ func TestTakeSubmission(t *testing.T) {
 		state slurm.State
 		want  string
 	}{
-		"near its limit":       {executor.CauseTimeout, slurm.State{Start: second(200), Cause: executor.CauseStopped}, fateTimeout},
-		"cancelled, with time": {executor.CauseStopped, slurm.State{Start: second(200), Cause: executor.CauseCancelled}, fateCancelled},
-		"killed":               {executor.CauseFailed, slurm.State{Start: second(200), Cause: executor.CauseFailed, Signal: "SIGKILL"}, fateKilled},
+		"near its limit":       {executor.CauseTimeout, slurm.State{Start: second(200), Cause: executor.CauseStopped}, dispositionTimeout},
+		"cancelled, with time": {executor.CauseStopped, slurm.State{Start: second(200), Cause: executor.CauseCancelled}, dispositionCancelled},
+		"killed":               {executor.CauseFailed, slurm.State{Start: second(200), Cause: executor.CauseFailed, Signal: "SIGKILL"}, dispositionKilled},
 		"the task knows":       {executor.CauseIO, slurm.State{Start: second(200), Cause: executor.CauseIO}, ""},
 		"at work":              {"", slurm.State{Start: second(200)}, ""},
 		"never began":          {executor.CauseCancelled, slurm.State{Cause: executor.CauseCancelled}, ""},
 	} {
-		s := told{starts: map[string][]start{"71_0": {{begin: second(200)}}}}
+		s := slurmReport{starts: map[string][]start{"71_0": {{begin: second(200)}}}}
 		s.takeSubmission(advance.Attempt{Job: "71", Cause: c.cause, State: c.state, Evidence: "x"})
 		last, heard := s.of(Attempt{Job: "71_0", Start: second(203)}, true)
-		if last.fate != c.want || heard != (c.want != "") {
-			t.Errorf("%s: %q, want %q", name, last.fate, c.want)
+		if last.disposition != c.want || heard != (c.want != "") {
+			t.Errorf("%s: %q, want %q", name, last.disposition, c.want)
 		}
 		if _, heard := s.of(Attempt{Job: "71_0", Start: second(100)}, true); heard {
-			t.Errorf("%s: it is said of an earlier start", name)
+			t.Errorf("%s: it is of an earlier start", name)
 		}
 	}
 }
@@ -144,23 +144,23 @@ func TestTakeSubmission(t *testing.T) {
 // longer than half of them; 1200 + 200 of a preempted attempt were held in all.
 func TestLosses(t *testing.T) {
 	t.Parallel()
-	at := func(shard int, seconds float64, fate string) Attempt {
-		return Attempt{Task: fmt.Sprintf("rollout-000001-%05d", shard), Seconds: seconds, Fate: fate, Cores: 8, GPUs: make([]GPU, 2)}
+	at := func(shard int, seconds float64, disposition string) Attempt {
+		return Attempt{Task: fmt.Sprintf("rollout-000001-%05d", shard), Seconds: seconds, Disposition: disposition, Cores: 8, GPUs: make([]GPU, 2)}
 	}
-	attempts := []Attempt{at(0, 400, fateKept), at(1, 100, fateKept), at(2, 100, fateKept), at(2, 100, fatePreempted)}
+	attempts := []Attempt{at(0, 400, dispositionKept), at(1, 100, dispositionKept), at(2, 100, dispositionKept), at(2, 100, dispositionPreempted)}
 	for gpus, want := range map[bool]struct {
 		unit string
 		by   float64
 	}{true: {"GPU-seconds", 2}, false: {"core-seconds", 8}} {
 		lost, to := losses(attempts, arraysOf(attempts), gpus)
-		if len(lost) != 2 || lost[0].Cause != fatePreempted || lost[0].Seconds != 100*want.by || lost[1].Cause != causeStraggler || lost[1].Seconds != 300*want.by || lost[1].Unit != want.unit {
+		if len(lost) != 2 || lost[0].Cause != dispositionPreempted || lost[0].Seconds != 100*want.by || lost[1].Cause != causeStraggler || lost[1].Seconds != 300*want.by || lost[1].Unit != want.unit {
 			t.Errorf("%+v", lost)
 		}
 		if !near(to.Preemption, 100/700.0) || !near(to.Stragglers, 300/700.0) || to.Retries != 0 || to.Unexplained != 0 {
 			t.Errorf("%+v", to)
 		}
 	}
-	_, to := losses([]Attempt{at(0, 30, fateKept), at(1, 10, fateRequeued), at(2, 20, fateFailed), at(3, 40, fateLate)}, nil, true)
+	_, to := losses([]Attempt{at(0, 30, dispositionKept), at(1, 10, dispositionRequeued), at(2, 20, dispositionFailed), at(3, 40, dispositionLate)}, nil, true)
 	if !near(to.Retries, 0.3) || !near(to.Unexplained, 0.1) || !near(to.Stragglers, 0.4) || to.Preemption != 0 {
 		t.Errorf("%+v", to)
 	}

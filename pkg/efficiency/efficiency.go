@@ -182,17 +182,17 @@ type MonitorCost struct {
 
 // Attempt is one attempt at a task, with a monitor beside it.
 type Attempt struct {
-	Task       string    `json:"task"`
-	Stage      string    `json:"stage"`
-	Number     int       `json:"attempt"` // from 0
-	Host       string    `json:"host"`
-	Job        string    `json:"job"` // JOB_TASK of Slurm
-	Start      time.Time `json:"start"`
-	Seconds    float64   `json:"seconds"` // that it was sampled; of one that was lost, that Slurm counts
-	Fate       string    `json:"fate"`
-	Evidence   string    `json:"evidence,omitempty"` // what the disposition was read from
-	Cores      float64   `json:"cores"`
-	CPUSeconds float64   `json:"cpu_seconds"`
+	Task        string    `json:"task"`
+	Stage       string    `json:"stage"`
+	Number      int       `json:"attempt"` // from 0
+	Host        string    `json:"host"`
+	Job         string    `json:"job"` // JOB_TASK of Slurm
+	Start       time.Time `json:"start"`
+	Seconds     float64   `json:"seconds"` // that it was sampled; of one that was lost, that Slurm counts
+	Disposition string    `json:"fate"`
+	Evidence    string    `json:"evidence,omitempty"` // what the disposition was read from
+	Cores       float64   `json:"cores"`
+	CPUSeconds  float64   `json:"cpu_seconds"`
 
 	MemoryMaxBytes   float64 `json:"memory_max_bytes"`
 	MemoryGivenBytes float64 `json:"memory_given_bytes"`

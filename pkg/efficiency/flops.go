@@ -74,7 +74,7 @@ func addFLOPs(ctx context.Context, r *rundir.Run, attempts []Attempt, stages []S
 			unknown[a.Stage] = unknown[a.Stage] || peak == 0
 			could[a.Stage] += peak * g.HeldSeconds
 		}
-		if task, known := parseTask(a.Task); known && a.Fate == fateKept {
+		if task, known := parseTask(a.Task); known && a.Disposition == dispositionKept {
 			done[a.Stage] += flopsOf(ctx, r, config, task)
 		}
 	}

@@ -68,13 +68,13 @@ func notes(r *Report) []Note {
 	outOfMemory := false
 	for _, l := range r.Lost {
 		switch {
-		case l.Cause == fateMemory && usedCPU:
+		case l.Cause == dispositionMemory && usedCPU:
 			outOfMemory = true
 			say(true, "Attempts that needed more memory than they were given: %d. A next run may ask for more: resources.stages.STAGE.memory_gb.", l.Attempts)
-		case l.Cause == fateTimeout && usedCPU && unused == 0:
+		case l.Cause == dispositionTimeout && usedCPU && unused == 0:
 			say(true, "Attempts that exceeded their time limit: %d. A next run may ask for more: resources.stages.STAGE.minutes.", l.Attempts)
-		case l.Cause == fateKilled:
-			say(true, "Attempts that ended without a word: %d; by SIGKILL, for lack of memory, or with their node. lathe logs says more where Slurm knows.", l.Attempts)
+		case l.Cause == dispositionKilled:
+			say(true, "Attempts that ended without a message: %d (SIGKILL, lack of memory, or a node failure). lathe logs prints what Slurm has about them.", l.Attempts)
 		}
 	}
 	if r.Unasked != "" && len(r.Lost) > 0 {
@@ -138,7 +138,7 @@ func spreadNote(r *Report, say func(urgent bool, format string, args ...any)) {
 			gpus += len(a.GPUs)
 		}
 		if needed := (gpus + most - 1) / most; gpus > 0 && needed < len(job) {
-			say(false, "%s used %d GPUs from %d nodes, and nodes have %d GPUs or more. All of a node's are better taken before those of another.", job[0].Task, gpus, len(job), most)
+			say(false, "%s used %d GPUs from %d nodes, and nodes have %d GPUs or more. Use all GPUs of a node before those of another.", job[0].Task, gpus, len(job), most)
 			return
 		}
 	}

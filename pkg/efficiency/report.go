@@ -37,31 +37,31 @@ func Read(ctx context.Context, r *rundir.Run, open func() (*advance.Advancer, er
 		return nil, err
 	}
 	if len(attempts) == 0 {
-		report.Reason = "no task of this run had a monitor beside it: lathe run --monitor all starts one beside each, and the site profile's monitor: says which tasks have one on a cluster"
+		report.Reason = "no task of this run was monitored: lathe run --monitor all monitors every task, and monitor: in the site profile selects tasks on a cluster"
 		return report, nil
 	}
 	outputs, err := readOutputs(ctx, r, attempts)
 	if err != nil {
 		return nil, err
 	}
-	var told told
+	var reported slurmReport
 	if advancer != nil {
-		if told, unasked = ask(ctx, advancer, attempts, outputs); ctx.Err() != nil {
+		if reported, unasked = ask(ctx, advancer, attempts, outputs); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	report.User = told.user
+	report.User = reported.user
 	if unasked != nil {
 		report.Unasked = unasked.Error()
 	}
-	if err := decide(ctx, r, attempts, outputs, told); err != nil {
+	if err := decide(ctx, r, attempts, outputs, reported); err != nil {
 		return nil, err
 	}
 	report.sum(attempts)
 	for i := range report.Stages {
 		s := &report.Stages[i]
 		for _, a := range attempts {
-			if a.Stage == s.Stage && a.Fate == fateKept {
+			if a.Stage == s.Stage && a.Disposition == dispositionKept {
 				s.LongestSeconds = max(s.LongestSeconds, a.Seconds)
 			}
 		}

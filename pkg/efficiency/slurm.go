@@ -17,8 +17,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/status"
 )
 
-// told is what Slurm says of the jobs of a run.
-type told struct {
+// slurmReport is what Slurm reports of the jobs of a run.
+type slurmReport struct {
 	starts map[string][]start // by JOB_TASK
 	user   string
 	// cause is what a task's record says ended it after a while; nil where Slurm was not
@@ -28,9 +28,9 @@ type told struct {
 
 // start is one start of a job: one that was requeued has several.
 type start struct {
-	begin, end time.Time
-	fate       string // empty where it is the task that knows
-	evidence   string
+	begin, end  time.Time
+	disposition string // empty where it is the task that knows
+	evidence    string
 }
 
 // startSkew is how far a node's clock may be behind the controller's, which counts in
@@ -42,33 +42,33 @@ const (
 
 // of is what Slurm says of an attempt: a monitor begins after the start that it is of.
 // A job that is not the task's alone speaks of those only that ended with it.
-func (t told) of(a Attempt, alone bool) (start, bool) {
+func (t slurmReport) of(a Attempt, alone bool) (start, bool) {
 	var found start
 	for _, s := range t.starts[a.Job] {
 		if !s.begin.After(a.Start.Add(startSkew)) && !s.begin.Before(found.begin) {
 			found = s
 		}
 	}
-	return found, found.fate != "" && (alone || found.end.Sub(a.end()) < endSkew)
+	return found, found.disposition != "" && (alone || found.end.Sub(a.end()) < endSkew)
 }
 
-// fateOfCause has the causes that say what was done to a task.
-var fateOfCause = map[executor.Cause]string{
-	executor.CausePreempted: fatePreempted, executor.CauseTimeout: fateTimeout, executor.CauseNodeFail: fateNodeFail,
-	executor.CauseOutOfMemory: fateMemory, executor.CauseCancelled: fateCancelled,
+// dispositionOfCause has the causes that say what was done to a task.
+var dispositionOfCause = map[executor.Cause]string{
+	executor.CausePreempted: dispositionPreempted, executor.CauseTimeout: dispositionTimeout, executor.CauseNodeFail: dispositionNodeFail,
+	executor.CauseOutOfMemory: dispositionMemory, executor.CauseCancelled: dispositionCancelled,
 }
 
-// fateOfState has the states of Slurm that do.
-var fateOfState = map[string]string{
-	"PREEMPTED": fatePreempted, "TIMEOUT": fateTimeout, "DEADLINE": fateTimeout, "NODE_FAIL": fateNodeFail, "OUT_OF_MEMORY": fateMemory,
-	"CANCELLED": fateCancelled, "REVOKED": fateCancelled, "REQUEUED": fateRequeued,
+// dispositionOfState has the states of Slurm that do.
+var dispositionOfState = map[string]string{
+	"PREEMPTED": dispositionPreempted, "TIMEOUT": dispositionTimeout, "DEADLINE": dispositionTimeout, "NODE_FAIL": dispositionNodeFail, "OUT_OF_MEMORY": dispositionMemory,
+	"CANCELLED": dispositionCancelled, "REVOKED": dispositionCancelled, "REQUEUED": dispositionRequeued,
 }
 
 // ask asks Slurm about the jobs of attempts whose outputs are not the run's: its
 // accounting for every start of each, then, as lathe logs does, for what the run has
 // submitted, which the queue knows for a while where no accounts are kept.
-func ask(ctx context.Context, a *advance.Advancer, attempts []Attempt, outputs []output) (told, error) {
-	t := told{starts: map[string][]start{}, cause: a.CauseOfRecord}
+func ask(ctx context.Context, a *advance.Advancer, attempts []Attempt, outputs []output) (slurmReport, error) {
+	t := slurmReport{starts: map[string][]start{}, cause: a.CauseOfRecord}
 	lost, jobs := map[graph.Task]bool{}, map[string]bool{}
 	for i, attempt := range attempts {
 		// Whose jobs they are, any of them says.
@@ -102,7 +102,7 @@ func ask(ctx context.Context, a *advance.Advancer, attempts []Attempt, outputs [
 
 // takeAccounts reads what sacct prints of JobID, State, Start, End and User. What
 // has not begun, tasks of an array in one line among it, is passed over.
-func (t *told) takeAccounts(out string) {
+func (t *slurmReport) takeAccounts(out string) {
 	users := map[string]bool{}
 	for line := range strings.Lines(out) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
@@ -118,27 +118,27 @@ func (t *told) takeAccounts(out string) {
 			continue
 		}
 		job := jobTask(fields[0])
-		t.starts[job] = append(t.starts[job], start{begin, end, fateOfState[state], "sacct: " + state})
+		t.starts[job] = append(t.starts[job], start{begin, end, dispositionOfState[state], "sacct: " + state})
 	}
 	t.user = strings.Join(slices.Sorted(maps.Keys(users)), ", ")
 }
 
 // takeSubmission adds what is known of the last start of a job that the run submitted.
-func (t *told) takeSubmission(s advance.Attempt) {
-	fate := fateOfCause[s.Cause]
+func (t *slurmReport) takeSubmission(s advance.Attempt) {
+	disposition := dispositionOfCause[s.Cause]
 	switch {
 	case s.State.Start.IsZero() || s.Cause == "":
 		return
-	case fate == "" && s.State.Cause == executor.CauseCancelled: // and it had time to say that it stops
-		fate = fateCancelled
-	case fate == "" && s.State.Signal == "SIGKILL":
-		fate = fateKilled
+	case disposition == "" && s.State.Cause == executor.CauseCancelled: // and it had time to say that it stops
+		disposition = dispositionCancelled
+	case disposition == "" && s.State.Signal == "SIGKILL":
+		disposition = dispositionKilled
 	}
-	if fate == "" {
+	if disposition == "" {
 		return
 	}
 	job := jobTask(s.Job)
-	t.starts[job] = append(t.starts[job], start{s.State.Start, s.State.End, fate, s.Evidence})
+	t.starts[job] = append(t.starts[job], start{s.State.Start, s.State.End, disposition, s.Evidence})
 }
 
 // jobTask is the name of a job as manifests have it: JOB_TASK, with 0 for a job that is

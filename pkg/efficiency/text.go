@@ -143,7 +143,7 @@ func (r *Report) facts() [][2]string {
 	add("Memory Utilized", "%s (of the task that used most)", humanBytes(u.MemoryMaxBytes))
 	given := "what the tasks were given"
 	if r.unbounded() {
-		given = "the memory of their hosts: nobody bounds theirs"
+		given = "the memory of their hosts: the tasks have no limit"
 	}
 	add("Memory Efficiency", "%s%% of %s", percent(u.MemoryShare), given)
 	if len(r.GPUs) > 0 {
@@ -155,7 +155,7 @@ func (r *Report) facts() [][2]string {
 	}
 	unexplained := ""
 	if r.LostTo.Unexplained > 0 {
-		unexplained = fmt.Sprintf(" (why is not known of %.1f%%)", 100*r.LostTo.Unexplained)
+		unexplained = fmt.Sprintf(" (%.1f%% for an unknown reason)", 100*r.LostTo.Unexplained)
 	}
 	add(lost, "%.1f%% to preemption, %.1f%% to retries%s, %.1f%% to stragglers", 100*r.LostTo.Preemption, 100*r.LostTo.Retries, unexplained, 100*r.LostTo.Stragglers)
 	if u.EnergyJoules != nil {
@@ -276,7 +276,7 @@ func (r *Report) stageTables(gpus bool) []table {
 }
 
 func (r *Report) phaseTable(gpus bool) table {
-	t := table{Title: "By phase: what tasks did meanwhile", Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}
+	t := table{Title: "By phase", Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}
 	if gpus {
 		t.Head = append(t.Head, "GPU_TIME", "GPU%", "POWER_W")
 	}
@@ -317,7 +317,7 @@ func (r *Report) gpuTable() table {
 }
 
 func (r *Report) costTable(gpus bool) []table {
-	t := table{Title: "What one cost, of all that was sampled", Head: []string{"", "CORE_S", "GPU_S", "JOULES"}}
+	t := table{Title: "Cost of one, of all that was sampled", Head: []string{"", "CORE_S", "GPU_S", "JOULES"}}
 	for _, c := range []struct {
 		name string
 		of   *Unit

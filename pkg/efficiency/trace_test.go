@@ -321,11 +321,11 @@ func checkTotals(t *testing.T, report *Report) {
 		switch {
 		case a.kept:
 		case a.exitCode != 0:
-			lost[fateFailed] += float64(a.seconds)
+			lost[dispositionFailed] += float64(a.seconds)
 		case a.job == "70_3":
-			lost[fateRequeued] += float64(a.seconds) // why, no file says
+			lost[dispositionRequeued] += float64(a.seconds) // why, no file says
 		default:
-			lost[fateKilled] += float64(a.seconds)
+			lost[dispositionKilled] += float64(a.seconds)
 		}
 	}
 	near := func(what string, got, want float64) {

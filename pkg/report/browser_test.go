@@ -17,7 +17,7 @@ func TestPagesInBrowser(t *testing.T) {
 	done, begun, full := finished(t), newFixture(t, "schedule.iterations=12", "evaluation.every=2"), finished(t)
 	done.write()
 	begun.begin()
-	begun.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	begun.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
 	begun.write()
 
 	f := full.collect()
@@ -30,11 +30,11 @@ func TestPagesInBrowser(t *testing.T) {
 	}
 	f.RewardAudit.Warnings = []string{long}
 	f.RewardAudit.Disagreements = []measure.VerifierAudit{{Verifier: "another verifier", Compared: 123456, Accepts: 1234, Refuses: 2345}}
-	rows := evaluationRows(2, verdictsAfter)
+	rows := evaluationRows(2, scoresAfter)
 	for i := range rows {
 		rows[i].Prompt, rows[i].Response, rows[i].Extracted = long, long, long+"!"
 	}
-	page, err := html(full.run, f, figures(f), transcripts(evaluationRows(0, verdictsBefore), rows))
+	page, err := html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ func near(t *testing.T, name string, got *float64, want float64) {
 	}
 }
 
-// The accuracies and errors are worked out by hand from verdictsBefore and
-// verdictsAfter. Before: problem means 1/2 and 0, so
+// The accuracies and errors are worked out by hand from scoresBefore and
+// scoresAfter. Before: problem means 1/2 and 0, so
 // SE = sqrt(((1/2-1/4)² + (0-1/4)²) / (2·1)) = 1/4.
 func TestAccuracies(t *testing.T) {
 	t.Parallel()

@@ -212,9 +212,9 @@ func (f *fixture) iterations() {
 	f.learn(2, 40, 50)
 }
 
-// verdicts is one problem's chains as pairs of first and second answer, the
+// scoredChains is one problem's chains as pairs of first and second answer, the
 // greedy chain first: r is right, w is wrong, n had no room.
-type verdicts struct {
+type scoredChains struct {
 	task, kind string
 	level      int32
 	chains     string
@@ -223,11 +223,11 @@ type verdicts struct {
 // Two problems of two samples. Of policy v000000, 1 of 4 first answers is
 // right and 2 of 4 second answers; of v000002, 3 and 3.
 var (
-	verdictsBefore = []verdicts{{"t1", "add", 2, "ww wr rr"}, {"t2", "digits + sub", 10, "rr ww ww"}}
-	verdictsAfter  = []verdicts{{"t1", "add", 2, "rr rr rw"}, {"t2", "digits + sub", 10, "rr rr wr"}}
+	scoresBefore = []scoredChains{{"t1", "add", 2, "ww wr rr"}, {"t2", "digits + sub", 10, "rr ww ww"}}
+	scoresAfter  = []scoredChains{{"t1", "add", 2, "rr rr rw"}, {"t2", "digits + sub", 10, "rr rr wr"}}
 )
 
-func evaluationRows(version int, problems []verdicts) []shard.EvaluationRow {
+func evaluationRows(version int, problems []scoredChains) []shard.EvaluationRow {
 	var rows []shard.EvaluationRow
 	for _, p := range problems {
 		for i := 0; i < len(p.chains); i += 3 {
@@ -262,8 +262,8 @@ func finished(t *testing.T, settings ...string) *fixture {
 	f := newFixture(t, settings...)
 	f.begin()
 	f.iterations()
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
-	f.evaluate(2, 50, 60, evaluationRows(2, verdictsAfter))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
+	f.evaluate(2, 50, 60, evaluationRows(2, scoresAfter))
 	return f
 }
 

@@ -100,7 +100,7 @@ func TestWriteUnderWay(t *testing.T) {
 		t.Errorf("state %s before anything is sealed", s.State)
 	}
 	f.begin()
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
 	s, page := f.write()
 	if s.State != "unknown" {
@@ -127,14 +127,14 @@ func TestPageOfALiveRun(t *testing.T) {
 		{func() {}, []string{first, "Iterations 1 to 12.", others + "v000000, v000002, v000004, …, v000012."}, []string{"What it learned"}},
 		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shards are sealed."}, []string{first, "What it learned"}},
 		{
-			func() { f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore)) },
+			func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) },
 			[]string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."},
 			[]string{"so far", "before: policy", first},
 		},
 		{
 			func() {
 				f.iterations()
-				f.evaluate(2, 50, 60, evaluationRows(2, verdictsAfter))
+				f.evaluate(2, 50, 60, evaluationRows(2, scoresAfter))
 			},
 			[]string{
 				"Iterations 3 to 12.", "<b>75.0</b>", "held-out accuracy of v000002, the newest measured", "gained so far, up to v000002",
@@ -173,11 +173,11 @@ func TestPageIsSelfContained(t *testing.T) {
 	f := newFixture(t)
 	f.begin()
 	f.iterations()
-	rows := evaluationRows(2, verdictsAfter)
+	rows := evaluationRows(2, scoresAfter)
 	for i := range rows {
 		rows[i].Prompt, rows[i].Response, rows[i].Extracted, rows[i].Kind = hostile, hostile, hostile+"!", hostile
 	}
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
 	f.evaluate(2, 50, 60, rows)
 	f.run.Identity.Name = hostile
 	f.run.Recipe.Description = hostile
@@ -202,7 +202,7 @@ func TestPageIsSelfContained(t *testing.T) {
 
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	before, after := evaluationRows(0, verdictsBefore), evaluationRows(2, verdictsAfter)
+	before, after := evaluationRows(0, scoresBefore), evaluationRows(2, scoresAfter)
 	var got []string
 	for _, tr := range transcripts(before, after) {
 		got = append(got, tr.Pattern+": "+tr.Task+" "+tr.Sample)
@@ -301,8 +301,8 @@ func TestScoreLabels(t *testing.T) {
 		f := newFixture(t, "evaluation.every=1")
 		f.begin()
 		f.iterations()
-		for version, verdicts := range [][]verdicts{verdictsBefore, verdictsBefore, verdictsAfter} {
-			rows := evaluationRows(version, verdicts)
+		for version, chains := range [][]scoredChains{scoresBefore, scoresBefore, scoresAfter} {
+			rows := evaluationRows(version, chains)
 			for i := range rows {
 				rows[i].Score = max(rows[i].Score, c.wrong)
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// cramped is a finished run whose last evaluation has these verdicts, and as many attempts
+// cramped is a finished run whose last evaluation has these scores, and as many attempts
 // and attempts without room.
-func cramped(t *testing.T, after []verdicts, attempts, noRoom float64) Summary {
+func cramped(t *testing.T, after []scoredChains, attempts, noRoom float64) Summary {
 	f := newFixture(t)
 	f.begin()
 	f.iterations()
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
 	f.evaluate(2, 50, 60, evaluationRows(2, after))
 	a, m := f.job("a", 50, 51, graph.StageEvalRollout, 2, 0, 1, map[string]float64{shard.MetricAttempts: attempts, shard.MetricNoRoom: noRoom})
 	for _, path := range f.run.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageEvalRollout, Iteration: 2}}) {
@@ -27,7 +27,7 @@ func cramped(t *testing.T, after []verdicts, attempts, noRoom float64) Summary {
 // TestNoRevision: where no prompt of a step left room, what comes after it is not known.
 func TestNoRevision(t *testing.T) {
 	t.Parallel()
-	s := cramped(t, []verdicts{{"t1", "add", 2, "rn rn wn"}, {"t2", "sub", 10, "rn rn wn"}}, 12, 6)
+	s := cramped(t, []scoredChains{{"t1", "add", 2, "rn rn wn"}, {"t2", "sub", 10, "rn rn wn"}}, 12, 6)
 	if len(s.AccuracyByStep) != 1 || s.DeltaK != nil || s.DeltaKStandardError != nil || s.Corrections != nil || s.AccuracyByVersion[1].NoRoom != 6 {
 		t.Errorf("accuracy %v, Δ %v ± %v, corrections %v", s.AccuracyByStep, s.DeltaK, s.DeltaKStandardError, s.Corrections)
 	}
@@ -48,7 +48,7 @@ func TestNoRevision(t *testing.T) {
 // had no room.
 func TestSomeRevisions(t *testing.T) {
 	t.Parallel()
-	s := cramped(t, []verdicts{{"t1", "add", 2, "rr rw rn"}, {"t2", "sub", 10, "rr wr rn"}}, 12, 2)
+	s := cramped(t, []scoredChains{{"t1", "add", 2, "rr rw rn"}, {"t2", "sub", 10, "rr wr rn"}}, 12, 2)
 	near(t, "first answers", s.AccuracyAfter, .75)
 	near(t, "second answers", &s.AccuracyByStep[1], .5)
 	near(t, "Δ", s.DeltaK, 0)
@@ -56,7 +56,7 @@ func TestSomeRevisions(t *testing.T) {
 	if c := s.Corrections; c == nil || c.Chains != 2 || c.Corrected != 1 || c.Broken != 1 {
 		t.Errorf("corrections %+v", c)
 	}
-	if s := cramped(t, verdictsAfter, 1200, 12); len(s.Room.Warnings()) != 0 {
+	if s := cramped(t, scoresAfter, 1200, 12); len(s.Room.Warnings()) != 0 {
 		t.Errorf("1 %% is warned of: %v", s.Room.Warnings())
 	}
 }
@@ -64,7 +64,7 @@ func TestSomeRevisions(t *testing.T) {
 // TestNoAnswer: a first answer that was never given is no wrong one.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	s := cramped(t, []verdicts{{"t1", "add", 2, "nn nn nn"}, {"t2", "sub", 10, "nn nn nn"}}, 12, 12)
+	s := cramped(t, []scoredChains{{"t1", "add", 2, "nn nn nn"}, {"t2", "sub", 10, "nn nn nn"}}, 12, 12)
 	if s.AccuracyAfter != nil || s.AccuracyByStep != nil || s.DeltaK != nil || s.AccuracyGain != nil || s.GreedyAccuracyAfter != nil {
 		t.Errorf("accuracy %v, gain %v, Δ %v", s.AccuracyAfter, s.AccuracyGain, s.DeltaK)
 	}

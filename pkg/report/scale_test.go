@@ -48,8 +48,8 @@ func wide(t testing.TB, shards, iterations int) *fixture {
 		f.buffer(k, at+6, at+7, map[string]float64{"reward_mean": 0.25, "score_mean": 0.25}, fates(k, make([]string, 2*shards)...))
 		f.learn(k, at+8, at+9)
 	}
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
-	f.evaluate(iterations, 11, 14, evaluationRows(iterations, verdictsAfter))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
+	f.evaluate(iterations, 11, 14, evaluationRows(iterations, scoresAfter))
 	return f
 }
 

@@ -24,7 +24,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "testdata/pending.txt", printed(t, f.collect()))
 	f.begin()
 	f.sample(1, 0, "a", [2]float64{12, 15}, [2]float64{16, 17})
-	f.evaluate(0, 11, 14, evaluationRows(0, verdictsBefore))
+	f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore))
 	golden.Check(t, "testdata/unfinished.txt", printed(t, f.collect()))
 }
 

@@ -14,7 +14,7 @@ import (
 
 func at(x float64) *float64 { return &x }
 
-// What the runs of an arm show is what it is called, or there is no verdict.
+// What the runs of an arm show is what it is called, or there is no outcome.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	const key = "buffer/dropped_not_improved per buffer/groups"
@@ -35,7 +35,7 @@ func TestChecks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		runs    []Run
-		verdict string
+		outcome string
 		why     string
 	}{
 		{arm(0, 0, 0), CameOut, ""},
@@ -44,9 +44,9 @@ func TestChecks(t *testing.T) {
 		{[]Run{done("all-valid", 1, map[string]float64{"score": 1}), done("whole", 1, map[string]float64{key: 3, "score": 2})}, WrongArm, "seed 1: it was not measured"},
 	} {
 		result := Result{Runs: c.runs}
-		e.judge(&result)
-		if o := result.Claims[0]; o.Verdict != c.verdict || !strings.Contains(o.Why, c.why) {
-			t.Errorf("%s (%s), want %s (%s)", o.Verdict, o.Why, c.verdict, c.why)
+		e.decide(&result)
+		if o := result.Claims[0]; o.Outcome != c.outcome || !strings.Contains(o.Why, c.why) {
+			t.Errorf("%s (%s), want %s (%s)", o.Outcome, o.Why, c.outcome, c.why)
 		}
 	}
 	// A measure of which nothing in the experiment has anything is a wrong name, and not 0.
@@ -114,10 +114,10 @@ func TestArmsSwapped(t *testing.T) {
 				continue
 			}
 			result := Result{Runs: runs}
-			e.judge(&result)
+			e.decide(&result)
 			for _, o := range result.Claims {
-				if o.Method == c.Method && o.Against == c.Against && o.Verdict != WrongArm {
-					t.Errorf("%s: %q has the verdict %s when the data of both arms are swapped", key, o.Says, o.Verdict)
+				if o.Method == c.Method && o.Against == c.Against && o.Outcome != WrongArm {
+					t.Errorf("%s: %q has the outcome %s when the data of both arms are swapped", key, o.Says, o.Outcome)
 				}
 			}
 			swapped := e

@@ -70,7 +70,7 @@ func TestKeptSummaries(t *testing.T) {
 			t.Errorf("%s/%s is not on the page", e.Name, name)
 		}
 		again := Result{Runs: e.Runs}
-		planned.judge(&again)
+		planned.decide(&again)
 		if diff := cmp.Diff(e.Claims, again.Claims); diff != "" {
 			t.Errorf("the claims of %s by what its runs measured (-page +now):\n%s", e.Name, diff)
 		}

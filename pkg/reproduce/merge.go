@@ -54,7 +54,7 @@ func (r *Reproduction) With(p Plan, folder string, other Reproduction) (taken Ta
 		}
 		if len(own) > 0 {
 			taken[e.Name] = own
-			e.judge(&r.Results[i])
+			e.decide(&r.Results[i])
 		}
 	}
 	return taken, refused, nil

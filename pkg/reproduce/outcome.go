@@ -44,11 +44,11 @@ type Reproduction struct {
 
 // Result is what came out of an experiment.
 type Result struct {
-	Name   string    `json:"name"`
-	Title  string    `json:"title"`
-	Folder string    `json:"-"` // of its sweep
-	Runs   []Run     `json:"runs"`
-	Claims []Outcome `json:"claims"`
+	Name   string        `json:"name"`
+	Title  string        `json:"title"`
+	Folder string        `json:"-"` // of its sweep
+	Runs   []Run         `json:"runs"`
+	Claims []ClaimResult `json:"claims"`
 }
 
 // Run is a run of an experiment.
@@ -74,8 +74,8 @@ type Run struct {
 	Lacking  map[string]string  `json:"lacking"`
 }
 
-// Outcome is a claim and the numbers that speak for or against it.
-type Outcome struct {
+// ClaimResult is a claim and the numbers that speak for or against it.
+type ClaimResult struct {
 	Says      string `json:"says"`
 	Source    string `json:"source"`
 	Paper     string `json:"paper"` // its numbers; empty for none
@@ -92,7 +92,7 @@ type Outcome struct {
 	Power  *Power    `json:"power"`  // null without a spread
 	Checks []Checked `json:"checks"` // of both arms
 
-	Verdict string `json:"verdict"`
+	Outcome string `json:"verdict"`
 	Why     string `json:"why"` // where nothing could be measured, or an arm is not what it is called
 }
 
@@ -112,7 +112,7 @@ func Read(ctx context.Context, folder string, p Plan) (Reproduction, error) {
 
 func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 	folder := filepath.Join(all, e.Name)
-	result := Result{Name: e.Name, Title: e.Title, Folder: folder, Runs: []Run{}, Claims: []Outcome{}}
+	result := Result{Name: e.Name, Title: e.Title, Folder: folder, Runs: []Run{}, Claims: []ClaimResult{}}
 	index, err := e.Runs(all)
 	if err != nil {
 		return result, err
@@ -132,15 +132,15 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 		}
 		result.Runs = append(result.Runs, run)
 	}
-	e.judge(&result)
+	e.decide(&result)
 	return result, nil
 }
 
-// judge gives every claim of an experiment its verdict from what its runs measured.
-func (e Experiment) judge(result *Result) {
-	result.Claims = []Outcome{}
+// decide gives every claim of an experiment its outcome from what its runs measured.
+func (e Experiment) decide(result *Result) {
+	result.Claims = []ClaimResult{}
 	for _, c := range e.Claims {
-		o := c.judge(result.Runs)
+		o := c.decide(result.Runs)
 		for _, method := range []string{c.Method, c.Against} {
 			if method == "" {
 				continue
@@ -154,17 +154,17 @@ func (e Experiment) judge(result *Result) {
 	}
 }
 
-// unlessWrongArm takes the verdict back where the data of an arm do not show what it is
+// unlessWrongArm takes the outcome back where the data of an arm do not show what it is
 // called.
-func (o *Outcome) unlessWrongArm() {
+func (o *ClaimResult) unlessWrongArm() {
 	var why []string
 	for _, c := range o.Checks {
 		if c.Fails != "" {
 			why = append(why, fmt.Sprintf("%s: %s (%s wanted: %s): %s", c.Method, c.Sees, c.Measure, c.Want, c.Fails))
 		}
 	}
-	if len(why) > 0 && o.Verdict != NotRun {
-		o.Verdict, o.Why = WrongArm, strings.Join(why, "; ")
+	if len(why) > 0 && o.Outcome != NotRun {
+		o.Outcome, o.Why = WrongArm, strings.Join(why, "; ")
 	}
 }
 
@@ -173,12 +173,12 @@ func (e Result) Done() bool {
 	return !slices.ContainsFunc(e.Runs, func(r Run) bool { return !r.Done })
 }
 
-// judge compares the methods of a claim, seed by seed.
-func (c Claim) judge(runs []Run) Outcome {
+// decide compares the methods of a claim, seed by seed.
+func (c Claim) decide(runs []Run) ClaimResult {
 	key := c.key()
-	o := Outcome{
+	o := ClaimResult{
 		Says: c.Says, Source: c.Source, Paper: c.Paper, Metric: key, Method: c.Method, Against: c.Against, Direction: c.Direction,
-		Seeds: []uint64{}, Values: []float64{}, Checks: []Checked{}, Verdict: NotRun,
+		Seeds: []uint64{}, Values: []float64{}, Checks: []Checked{}, Outcome: NotRun,
 	}
 	others := map[uint64]Run{}
 	open := 0 // runs that are still to be done
@@ -192,7 +192,7 @@ func (c Claim) judge(runs []Run) Outcome {
 		}
 	}
 	if open > 0 {
-		// A verdict on some of the seeds would be a look before the end.
+		// An outcome of some of the seeds would be a look before the end.
 		o.Why = fmt.Sprintf("%d runs are still to be done", open)
 		return o
 	}
@@ -225,8 +225,8 @@ func (c Claim) judge(runs []Run) Outcome {
 	}
 	switch {
 	case len(lacking) > 0:
-		// No seed is left out of a verdict; what the others have is said beside it.
-		o.Verdict, o.Why = Unmeasured, strings.Join(lacking, "; ")
+		// No seed is left out of an outcome; what the others have stands beside it.
+		o.Outcome, o.Why = Unmeasured, strings.Join(lacking, "; ")
 		if len(differences) > 0 {
 			o.Why += "; measured: " + o.bySeed()
 		}
@@ -234,18 +234,18 @@ func (c Claim) judge(runs []Run) Outcome {
 	case len(differences) == 0:
 		return o
 	case !happened:
-		o.Verdict, o.Why = Unmeasured, "no run has "+key
+		o.Outcome, o.Why = Unmeasured, "no run has "+key
 		return o
 	}
 	spread := compare.SpreadOf(differences)
 	o.Spread, o.Power = &spread, powerOf(spread, c.Numbers, o.Others)
-	o.Verdict = verdict(spread, c.Direction, o.Power)
+	o.Outcome = outcomeOf(spread, c.Direction, o.Power)
 	return o
 }
 
-// verdict says on which side of 0 the interval of a difference lies, and where 0 is
+// outcomeOf says on which side of 0 the interval of a difference lies, and where 0 is
 // inside, whether the paper's effect is outside.
-func verdict(s compare.Spread, direction string, p *Power) string {
+func outcomeOf(s compare.Spread, direction string, p *Power) string {
 	if s.Low == nil { // one seed
 		return TooSmall
 	}

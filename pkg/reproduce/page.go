@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -22,19 +21,9 @@ type page struct {
 }
 
 type experimentOnPage struct {
-	Title, Progress string
-	Compared        bool // a page of its methods lies in its folder
-	Name            string
-	Claims          []claimOnPage
-	Checks          []string
-	Runs            webpage.Table
-}
-
-type claimOnPage struct {
-	Verdict, Says, Source, Numbers, Seeds string
-	Paper, Ours, Difference, Needed       string
-	Why                                   string // where an arm is not what it is called
-	Right, Wrong                          bool
+	Result
+	Compared bool // a page of its methods lies in its folder
+	Table    webpage.Table
 }
 
 // Write makes the page of a reproduction in its folder, index.html, which needs
@@ -60,19 +49,7 @@ func Write(folder string, r Reproduction, compared map[string]bool, notes []stri
 }
 
 func (e Result) onPage(compared bool) experimentOnPage {
-	p := experimentOnPage{Title: e.Title, Progress: e.progress(), Name: e.Name, Compared: compared, Runs: webpage.Table{Head: []string{"method", "seed", "wall", "policy", "made by"}}}
-	for _, o := range e.Claims {
-		why := ""
-		if o.Verdict == WrongArm {
-			why = o.Why
-		}
-		p.Claims = append(p.Claims, claimOnPage{
-			Why:     why,
-			Verdict: o.Verdict, Says: o.Says, Source: o.Source, Numbers: o.means(), Seeds: strings.Trim(fmt.Sprint(o.Seeds), "[]"),
-			Paper: o.papers(), Ours: o.ours(), Difference: o.difference(), Needed: o.seedsNeeded(), Right: o.Verdict == CameOut, Wrong: o.Verdict == DidNot || o.Verdict == WrongArm,
-		})
-	}
-	p.Checks = e.checkLines()
+	p := experimentOnPage{Result: e, Compared: compared, Table: webpage.Table{Head: []string{"method", "seed", "wall", "policy", "made by"}}}
 	for _, method := range e.methods() {
 		for _, r := range e.Runs {
 			if r.Method != method {
@@ -86,7 +63,7 @@ func (e Result) onPage(compared bool) experimentOnPage {
 			if r.PolicySHA256 != nil {
 				row[3] = fmt.Sprintf("%.12s", *r.PolicySHA256)
 			}
-			p.Runs.Rows = append(p.Runs.Rows, row)
+			p.Table.Rows = append(p.Table.Rows, row)
 		}
 	}
 	return p

@@ -15,10 +15,10 @@ func TestPageInBrowser(t *testing.T) {
 	spread, digest, long := compare.SpreadOf([]float64{.25, .5, .125}), strings.Repeat("0123456789abcdef", 4), strings.Repeat("unbroken", 30)
 	r := Reproduction{Description: long, Results: []Result{{
 		Name: "exit", Title: "ExIt and its ablations", Runs: []Run{{Method: long, Seed: 12345, Done: true, Timeouts: 3, PolicySHA256: &digest, BinaryVersion: "v0.1.0-12-g1234567", WallSeconds: 90}, {Method: "grpo"}},
-		Claims: []Outcome{
-			{Says: long, Source: "a paper, Table 1", Paper: "29.0 ± 1.5 against 24.6 ± 2.0", Direction: Higher, Metric: "delta_k", Method: long, Against: "grpo", Seeds: []uint64{1, 2, 3}, Values: []float64{1, 2, 3}, Others: []float64{2, 3, 4}, Spread: &spread, Verdict: CameOut},
-			{Says: "another", Direction: Lower, Verdict: DidNot, Spread: &spread, Values: []float64{1}},
-			{Says: "a third", Verdict: NotRun, Why: long},
+		Claims: []ClaimResult{
+			{Says: long, Source: "a paper, Table 1", Paper: "29.0 ± 1.5 against 24.6 ± 2.0", Direction: Higher, Metric: "delta_k", Method: long, Against: "grpo", Seeds: []uint64{1, 2, 3}, Values: []float64{1, 2, 3}, Others: []float64{2, 3, 4}, Spread: &spread, Outcome: CameOut},
+			{Says: "another", Direction: Lower, Outcome: DidNot, Spread: &spread, Values: []float64{1}},
+			{Says: "a third", Outcome: NotRun, Why: long},
 		},
 	}}}
 	folder := t.TempDir()
@@ -33,21 +33,21 @@ func TestDirections(t *testing.T) {
 	t.Parallel()
 	up, down, none := compare.SpreadOf([]float64{1, 2}), compare.SpreadOf([]float64{-2, 1}), compare.SpreadOf([]float64{-1, 1})
 	for _, c := range []struct {
-		outcome      Outcome
+		outcome      ClaimResult
 		papers, ours string
 	}{
-		{Outcome{Direction: Higher, Spread: &up}, "higher", "higher"},
-		{Outcome{Direction: Higher, Paper: "29.0 against 24.6", Spread: &down}, "higher: 29.0 against 24.6", "lower"},
-		{Outcome{Direction: Lower, Spread: &none}, "lower", "the same"},
-		{Outcome{Direction: Lower}, "lower", "–"},
+		{ClaimResult{Direction: Higher, Spread: &up}, "higher", "higher"},
+		{ClaimResult{Direction: Higher, Paper: "29.0 against 24.6", Spread: &down}, "higher: 29.0 against 24.6", "lower"},
+		{ClaimResult{Direction: Lower, Spread: &none}, "lower", "the same"},
+		{ClaimResult{Direction: Lower}, "lower", "–"},
 	} {
-		if papers, ours := c.outcome.papers(), c.outcome.ours(); papers != c.papers || ours != c.ours {
+		if papers, ours := c.outcome.Papers(), c.outcome.Ours(); papers != c.papers || ours != c.ours {
 			t.Errorf("%+v: %q and %q, want %q and %q", c.outcome, papers, ours, c.papers, c.ours)
 		}
 	}
 	var text strings.Builder
 	five, twoHundred := 5, 200
-	r := Reproduction{Results: []Result{{Title: "t", Runs: []Run{{Done: true, Timeouts: 2}, {Done: true, Timeouts: 1}, {}}, Claims: []Outcome{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Power: &Power{PaperSeeds: &five, SeenSeeds: &twoHundred}, Verdict: TooSmall}}}}}
+	r := Reproduction{Results: []Result{{Title: "t", Runs: []Run{{Done: true, Timeouts: 2}, {Done: true, Timeouts: 1}, {}}, Claims: []ClaimResult{{Says: "a", Direction: Higher, Paper: "2 against 1", Metric: "m", Method: "x", Against: "y", Values: []float64{1, 2}, Others: []float64{0, 0}, Spread: &up, Power: &Power{PaperSeeds: &five, SeenSeeds: &twoHundred}, Outcome: TooSmall}}}}}
 	if err := Text(&text, r); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // Student's interval of 1, 2, 3 is 2 ± 4.303/√3 = [-0.48, 4.48]; of 4, 5, 6 it is
 // 5 ± 2.48 (t of two degrees of freedom at 97.5 %: 4.303).
-func TestVerdict(t *testing.T) {
+func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		differences []float64
@@ -33,7 +33,7 @@ func TestVerdict(t *testing.T) {
 		{[]float64{0, 0, 0}, Higher, TooSmall},
 		{[]float64{2, 2}, Higher, CameOut},
 	} {
-		if got := verdict(compare.SpreadOf(c.differences), c.direction, nil); got != c.want {
+		if got := outcomeOf(compare.SpreadOf(c.differences), c.direction, nil); got != c.want {
 			t.Errorf("%v, %s: %s, want %s", c.differences, c.direction, got, c.want)
 		}
 	}
@@ -44,37 +44,37 @@ func done(method string, seed uint64, measures map[string]float64) Run {
 	return Run{Name: fmt.Sprintf("%s-s%d", method, seed), Method: method, Seed: seed, Done: true, Measures: measures, Lacking: map[string]string{}}
 }
 
-// A claim is judged with the seeds of both methods, once all their runs are done.
-func TestJudge(t *testing.T) {
+// A claim is decided with the seeds of both methods, once all their runs are done.
+func TestDecide(t *testing.T) {
 	t.Parallel()
 	of := func(method string, seed uint64, value float64) Run {
 		return done(method, seed, map[string]float64{"delta_k": value})
 	}
 	runs := []Run{of("a", 1, 3), of("a", 2, 5), of("a", 3, 100), of("b", 1, 1), of("b", 2, 3), of("b", 4, 7)}
 	claim := Claim{Measure: Measure{Metric: "delta_k"}, Method: "a", Against: "b", Direction: Higher}
-	o := claim.judge(runs)
-	if !cmp.Equal(o.Seeds, []uint64{1, 2}) || !cmp.Equal(o.Values, []float64{3, 5}) || !cmp.Equal(o.Others, []float64{1, 3}) || o.Spread.Mean != 2 || o.Verdict != CameOut {
+	o := claim.decide(runs)
+	if !cmp.Equal(o.Seeds, []uint64{1, 2}) || !cmp.Equal(o.Values, []float64{3, 5}) || !cmp.Equal(o.Others, []float64{1, 3}) || o.Spread.Mean != 2 || o.Outcome != CameOut {
 		t.Errorf("%+v", o)
 	}
 	never := done("a", 1, map[string]float64{"buffer/none per buffer/all": 0})
 	never.Never = []string{"buffer/none per buffer/all"}
-	if o = (Claim{Measure: Measure{Metric: "buffer/none per buffer/all"}, Method: "a"}).judge([]Run{never}); o.Verdict != Unmeasured || o.Why != "no run has buffer/none per buffer/all" {
+	if o = (Claim{Measure: Measure{Metric: "buffer/none per buffer/all"}, Method: "a"}).decide([]Run{never}); o.Outcome != Unmeasured || o.Why != "no run has buffer/none per buffer/all" {
 		t.Errorf("a name that nothing has: %+v", o)
 	}
-	// No seed is left out: where one has no number nothing is judged, and the others' are said.
+	// No seed is left out: where one has no number nothing is decided, and the others' are printed.
 	runs[1] = done("a", 2, map[string]float64{})
 	runs[1].Lacking["delta_k"] = "delta_k: not measured"
 	runs[3].Measures["delta_k"] = 1.25
 	const why = "seed 2 of a: delta_k: not measured; measured: seed 1 a 3.00 and b 1.25"
-	if o = claim.judge(runs); o.Verdict != Unmeasured || o.Spread != nil || o.Why != why || !cmp.Equal(o.Seeds, []uint64{1}) {
+	if o = claim.decide(runs); o.Outcome != Unmeasured || o.Spread != nil || o.Why != why || !cmp.Equal(o.Seeds, []uint64{1}) {
 		t.Errorf("with a seed that lacks it: %+v", o)
 	}
 	runs[3].Done = false
-	if o = claim.judge(runs); o.Verdict != NotRun || o.Why != "1 runs are still to be done" || len(o.Values) > 0 {
+	if o = claim.decide(runs); o.Outcome != NotRun || o.Why != "1 runs are still to be done" || len(o.Values) > 0 {
 		t.Errorf("a look before the end: %+v", o)
 	}
 	claim.Method = "c"
-	if o = claim.judge(runs); o.Verdict != NotRun || o.Spread != nil {
+	if o = claim.decide(runs); o.Outcome != NotRun || o.Spread != nil {
 		t.Errorf("a method without runs: %+v", o)
 	}
 }
@@ -101,9 +101,9 @@ func TestSmallerThanThePaper(t *testing.T) {
 		for i, d := range c.differences {
 			runs = append(runs, done("a", uint64(i), map[string]float64{"x": 10 + d}), done("b", uint64(i), map[string]float64{"x": 10}))
 		}
-		o := Claim{Measure: Measure{Metric: "x"}, Method: "a", Against: "b", Direction: c.direction, Numbers: c.numbers}.judge(runs)
-		if o.Verdict != c.want {
-			t.Errorf("%v, paper %v, %s: %s, want %s", c.differences, c.numbers, c.direction, o.Verdict, c.want)
+		o := Claim{Measure: Measure{Metric: "x"}, Method: "a", Against: "b", Direction: c.direction, Numbers: c.numbers}.decide(runs)
+		if o.Outcome != c.want {
+			t.Errorf("%v, paper %v, %s: %s, want %s", c.differences, c.numbers, c.direction, o.Outcome, c.want)
 		}
 	}
 }

@@ -16,14 +16,14 @@ func Text(w io.Writer, r Reproduction) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.Head())
 	for _, e := range r.Results {
-		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.progress())
+		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.Progress())
 		tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 		fmt.Fprintln(tab, "  outcome\tpaper\tours\tnumbers\tseeds needed: paper / seen\tclaim")
 		for _, c := range e.Claims {
-			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\t%s\n", c.Verdict, c.papers(), c.ours(), c.comparison(), c.seedsNeeded(), c.Says)
+			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\t%s\n", c.Outcome, c.Papers(), c.Ours(), c.comparison(), c.SeedsNeeded(), c.Says)
 		}
 		_ = tab.Flush() // of a builder
-		for _, line := range e.checkLines() {
+		for _, line := range e.CheckLines() {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
@@ -36,22 +36,22 @@ func (r Reproduction) Head() string {
 	counts, claims := map[string]int{}, 0
 	for _, e := range r.Results {
 		for _, c := range e.Claims {
-			counts[c.Verdict]++
+			counts[c.Outcome]++
 			claims++
 		}
 	}
 	var words []string
-	for _, verdict := range []string{CameOut, DidNot, Smaller, TooSmall, WrongArm, Unmeasured, NotRun} {
-		if counts[verdict] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", counts[verdict], verdict))
+	for _, outcome := range []string{CameOut, DidNot, Smaller, TooSmall, WrongArm, Unmeasured, NotRun} {
+		if counts[outcome] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", counts[outcome], outcome))
 		}
 	}
 	return fmt.Sprintf("%d claims: %s", claims, strings.Join(words, ", "))
 }
 
-// progress says how much of an experiment is done, and how much of that a slower or
-// faster machine may judge otherwise.
-func (e Result) progress() string {
+// Progress says how much of an experiment is done, and how much of that a slower or
+// faster machine may score otherwise.
+func (e Result) Progress() string {
 	done, timeouts := 0, 0
 	for _, r := range e.Runs {
 		if r.Done {
@@ -66,8 +66,8 @@ func (e Result) progress() string {
 	return text
 }
 
-// checkLines say what is seen in the data of each arm, each once.
-func (e Result) checkLines() []string {
+// CheckLines say what is seen in the data of each arm, each once.
+func (e Result) CheckLines() []string {
 	var lines []string
 	for _, c := range e.Claims {
 		for _, check := range c.Checks {
@@ -98,18 +98,18 @@ func (c Checked) line() string {
 }
 
 // comparison is the numbers of a claim in words.
-func (o Outcome) comparison() string {
+func (o ClaimResult) comparison() string {
 	switch {
-	case o.Spread == nil || o.Verdict == WrongArm:
+	case o.Spread == nil || o.Outcome == WrongArm:
 		return o.Why
 	case o.Against == "":
-		return o.means() + ", from 0" + interval(*o.Spread)
+		return o.Means() + ", from 0" + interval(*o.Spread)
 	}
-	return o.means() + ", difference " + o.difference()
+	return o.Means() + ", difference " + o.Difference()
 }
 
-// means are those of the methods of a claim.
-func (o Outcome) means() string {
+// Means are those of the methods of a claim.
+func (o ClaimResult) Means() string {
 	if o.Spread == nil {
 		return o.Why
 	}
@@ -121,7 +121,7 @@ func (o Outcome) means() string {
 }
 
 // bySeed are the values of the seeds that have them.
-func (o Outcome) bySeed() string {
+func (o ClaimResult) bySeed() string {
 	words := make([]string, len(o.Seeds))
 	for i, seed := range o.Seeds {
 		words[i] = fmt.Sprintf("seed %d %s %s", seed, o.Method, number(o.Values[i]))
@@ -132,24 +132,35 @@ func (o Outcome) bySeed() string {
 	return strings.Join(words, ", ")
 }
 
-// difference is a claim's mean difference with its interval.
-func (o Outcome) difference() string {
+// Difference is a claim's mean difference with its interval.
+func (o ClaimResult) Difference() string {
 	if o.Spread == nil {
 		return "–"
 	}
 	return number(o.Spread.Mean) + interval(*o.Spread)
 }
 
-// papers is the paper's direction, with its numbers where the plan has them.
-func (o Outcome) papers() string {
+// Class is that of the claim's row on the page.
+func (o ClaimResult) Class() string {
+	switch o.Outcome {
+	case CameOut:
+		return "right"
+	case DidNot, WrongArm:
+		return "wrong"
+	}
+	return ""
+}
+
+// Papers is the paper's direction, with its numbers where the plan has them.
+func (o ClaimResult) Papers() string {
 	if o.Paper == "" {
 		return o.Direction
 	}
 	return o.Direction + ": " + o.Paper
 }
 
-// ours is the direction of the mean difference here, whatever its interval.
-func (o Outcome) ours() string {
+// Ours is the direction of the mean difference here, whatever its interval.
+func (o ClaimResult) Ours() string {
 	switch {
 	case o.Spread == nil:
 		return "–"
@@ -161,8 +172,8 @@ func (o Outcome) ours() string {
 	return "the same"
 }
 
-// seedsNeeded says how many seeds the paper's effect and the one seen here need.
-func (o Outcome) seedsNeeded() string {
+// SeedsNeeded says how many seeds the paper's effect and the one seen here need.
+func (o ClaimResult) SeedsNeeded() string {
 	if o.Power == nil {
 		return "–"
 	}
