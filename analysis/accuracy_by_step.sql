@@ -1,10 +1,10 @@
 -- Held-out accuracy in percent of each set and evaluated policy version after
--- each self-improvement step, with the standard error clustered by problem:
+-- each revision (step), with the standard error clustered by problem:
 -- sqrt(P/(P-1) * sum over problems of (sum of deviations)^2) / N; and the share of
 -- episodes whose first turn is right; delta is over the chains that have both answers. Step 0
 -- is the first answer, turn 1. A step that no prompt left room for has no row. Of several
--- sets, the mean over them too, for steps that all have (ExIt, Table 1 and Figure 3; FlipTS,
--- Tables 1, 2, 3 and 5 and Figures 4 and 5).
+-- sets, the mean over them too, for steps that all have (ExIt Tab. 1 and Fig. 3;
+-- FlipTS Tab. 1, 2, 3 and 5 and Fig. 4 and 5).
 WITH responses AS (
     SELECT
         "set", policy_version, step, task_id, sample, score, milestones,

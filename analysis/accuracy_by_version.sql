@@ -1,7 +1,7 @@
 -- Held-out accuracy in percent of each evaluated policy version after the last turn, the
 -- mean over sets (at the last turn that all sets have), with what the run's recipe sets:
 -- the target probability of an F2S and the size of the candidate pool. A run is a line of
--- FlipTS, Figures 8 and 9; it has both settings where its questions are sampled by F2S.
+-- FlipTS Fig. 8 and 9; it has both settings where its questions are sampled by F2S.
 WITH recipe AS (
     SELECT regexp_extract(content, '(?s)\ncurriculum:\n  name: flipts\n.*?\n  flipts:\n((    [^\n]*\n)+)', 1) AS flipts
     FROM read_text(getvariable('run') || '/recipe.yaml')

@@ -1,8 +1,8 @@
 -- Medals, HumanRank and quality in percent of the best program so far after each attempt,
--- of each evaluated policy version: over all held-out tasks, by set and by task (AceGRPO,
--- Figure 4; MLE-RL, Figure 4, middle; ExIt, Figures 5, right, 9 and 10, whose step is an
+-- of each evaluated policy version: over all held-out tasks, by set and by task
+-- (AceGRPO Fig. 4; MLE-RL Fig. 4, middle; ExIt Fig. 5, right, 9 and 10, whose step is an
 -- attempt after the first). The best has the best validation score, the earliest of equals;
--- one that says none comes last.
+-- one that prints none comes last.
 WITH attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,

@@ -1,6 +1,6 @@
 -- Medals and HumanRank in percent of the best program so far, of each evaluated policy
 -- version, by the seconds that the programs of a held-out trace have run: a row for each
--- moment at which a program of some trace ended (AceGRPO, Figure 4, over time). The best
+-- moment at which a program of some trace ended (AceGRPO Fig. 4, over time). The best
 -- has the best validation score, the earliest of equals; one that says none comes last.
 WITH attempts AS (
     SELECT

@@ -1,6 +1,6 @@
 -- HumanRank in percent of the best of the first k valid submissions of a held-out trace, k
 -- up to 8, of each evaluated policy version: of all where there are fewer, 0 where there is
--- none (MLE-RL, Figure 4, right). The best has the best validation score, the earliest of
+-- none (MLE-RL Fig. 4, right). The best has the best validation score, the earliest of
 -- equals; one that says none comes last.
 WITH attempts AS (
     SELECT

@@ -1,7 +1,6 @@
 -- The best score of the grader so far in training, in each task's own unit, by iteration
 -- and by the seconds in which a task of training had worked when the iteration's last
--- verdict was there ("Reinforcement Learning for Machine Learning Engineering Agents",
--- Figure 7). The part "score" of a reward has its sign flipped where lower is better.
+-- score was there (RL-MLE Fig. 7). The part "score" of a reward has its sign flipped where lower is better.
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
     FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Net corrections by self-improvement step (ExIt, Figure 4), over the seeds of a recipe.
+"""Net corrections by revision (ExIt Fig. 4), over the seeds of a recipe.
 
     python3 analysis/corrections_pyarrow.py runs/sweep/quickstart-s1 runs/sweep/quickstart-s2
 

@@ -1,5 +1,5 @@
 -- Distinct training instances, which are distinct last messages of prompts: of the whole
--- run, and relative to the training set and to all sampled ones (ExIt, Figure 7).
+-- run, and relative to the training set and to all sampled ones (ExIt Fig. 7).
 SELECT
     count(DISTINCT messages[-1].content)                AS distinct_instances,
     count(DISTINCT messages[-1].content)

@@ -1,5 +1,5 @@
 -- Mean reward of first answers in training by iteration, of each task, or of each kind of
--- task where a run trains on more than twelve (ExIt, Figure 1).
+-- task where a run trains on more than twelve (ExIt Fig. 1).
 WITH verdicts AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(reward, filename) AS reward
     FROM (SELECT instance_id, sample, outcome, reward, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

@@ -1,6 +1,6 @@
 -- First valid submissions of held-out traces of each evaluated policy version, of all sets
 -- and of each: how many win a medal, of all traces in percent; their HumanRank in percent;
--- and the number of the program, from 1 (AceGRPO, Figure 3). Every message of an attempt is
+-- and the number of the program, from 1 (AceGRPO Fig. 3). Every message of an attempt is
 -- a program.
 WITH attempts AS (
     SELECT

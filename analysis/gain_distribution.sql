@@ -1,5 +1,5 @@
 -- Valid submissions of training by the gain in quality on the first valid one of their
--- trace, in steps of ten points, in percent (MLE-RL, Figure 3 (b)). A first one has none.
+-- trace, in steps of ten points, in percent (MLE-RL Fig. 3 (b)). A first one has none.
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
     FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

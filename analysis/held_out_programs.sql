@@ -1,7 +1,6 @@
 -- Held-out programs of each evaluated policy version by task, in the task's own unit: the
 -- best score of the grader, which no choice could see, and the mean of valid ones
--- ("Reinforcement Learning for Machine Learning Engineering Agents", Tables 1 and 7). The
--- part "score" of a reward has its sign flipped where lower is better.
+-- (RL-MLE Tab. 1 and 7). The part "score" of a reward has its sign flipped where lower is better.
 WITH programs AS (
     SELECT
         policy_version, task_id,

@@ -1,5 +1,5 @@
 -- Responses by iteration and by what they were asked for, to draft, to debug, to improve:
--- valid or right ones in percent, and the mean reward (AceGRPO, Figure 5, left and middle). The reward is the environment's; the last wave's verdict counts.
+-- valid or right ones in percent, and the mean reward (AceGRPO Fig. 5, left and middle). The reward is the environment's; the last wave's score counts.
 WITH verdicts AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(normalized_score, filename) AS quality, arg_max(reward, filename) AS reward
     FROM (SELECT instance_id, sample, outcome, normalized_score, reward, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

@@ -1,7 +1,7 @@
 -- HumanRank in percent of the best program so far after each attempt, of each evaluated
 -- policy version: of a trace's attempts from an earlier program (memory) and of those from
 -- scratch (reset), over the traces that have some, of held-out tasks for which both have a
--- valid submission (MLE-RL, Figure 4, left). The best has the best validation score, the
+-- valid submission (MLE-RL Fig. 4, left). The best has the best validation score, the
 -- earliest of equals; one that says none comes last.
 WITH attempts AS (
     SELECT

@@ -1,5 +1,5 @@
--- Answers that are right after each self-improvement step and were wrong at first, less
--- those that are wrong and were right at first (ExIt, Figures 4 and 8), of each set and
+-- Answers that are right after each revision and were wrong at first, less
+-- those that are wrong and were right at first (ExIt Fig. 4 and 8), of each set and
 -- evaluated policy version; and those with a better score than at first, less those with
 -- a worse one. Failures of ours are left out.
 WITH answers AS (

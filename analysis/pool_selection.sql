@@ -1,6 +1,6 @@
 -- The share of segments that a run learned from where supervision on a pool was all of its
 -- training: of the segments of the runs that the pool is of, as the pool's manifest says, in
--- percent (MLE-RL, Table 4). selection.sql has that of runs with iterations.
+-- percent (MLE-RL Tab. 4). selection.sql has that of runs with iterations.
 SET VARIABLE pool = (
     SELECT coalesce(pool.path || '.json', getvariable('run') || '/run.json')
     FROM read_json(getvariable('run') || '/run.json', columns = {pool: 'STRUCT(path VARCHAR)'})

@@ -1,7 +1,6 @@
 -- Programs by iteration, of all tasks and of each: how many were valid submissions, in
 -- percent, what these scored, the mean score with what is not valid as -10, and how long
--- programs ran ("Reinforcement Learning for Machine Learning Engineering Agents", Figures 8
--- to 10). A turn is a program. A later wave has the whole trace, and takes the place of an
+-- programs ran (RL-MLE Fig. 8 to 10). A turn is a program. A later wave has the whole trace, and takes the place of an
 -- earlier one.
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns

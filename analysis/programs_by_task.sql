@@ -1,8 +1,8 @@
--- The best score of the grader among programs of training, of each task in its own unit
--- ("Reinforcement Learning for Machine Learning Engineering Agents"): among its first
--- programs and its last ones, 128 or half of them where there are fewer than 256 (Table 1);
--- among the last, of those from scratch and of those that improve an earlier one (Table 4);
--- and among the last 8, 64, 128 and 256 (Table 6). The part "score" of a reward has its
+-- The best score of the grader among programs of training, of each task in its own unit:
+-- among its first programs and its last ones, 128 or half of them where there are fewer
+-- than 256 (RL-MLE Tab. 1);
+-- among the last, of those from scratch and of those that improve an earlier one (RL-MLE Tab. 4);
+-- and among the last 8, 64, 128 and 256 (RL-MLE Tab. 6). The part "score" of a reward has its
 -- sign flipped where lower is better. A later wave has the whole trace, and takes the place
 -- of an earlier one.
 WITH traces AS (

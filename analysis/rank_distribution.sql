@@ -1,4 +1,4 @@
--- Valid submissions of training by HumanRank, in tenths, in percent (MLE-RL, Figure 3 (a)).
+-- Valid submissions of training by HumanRank, in tenths, in percent (MLE-RL Fig. 3 (a)).
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
     FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

@@ -1,6 +1,6 @@
 -- Sampled instances by iteration: the self-iterations before them, the messages of the
--- policy in their history, the level of their tasks (ExIt, Figure 6), and of those that go
--- on from an earlier response the iterations since that and the depth (Figure 5, left).
+-- policy in their history, the level of their tasks (ExIt Fig. 6), and of those that go
+-- on from an earlier response the iterations since that and the depth (ExIt Fig. 5, left).
 WITH plans AS (
     SELECT iteration, instance_id, task_id, parent_id, depth, turn
     FROM read_parquet(getvariable('run') || '/iter/*/plan.parquet')

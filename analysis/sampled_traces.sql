@@ -1,5 +1,5 @@
 -- The traces that were sampled in training, but for those that failed for a reason of
--- ours (FlipTS, Table 1). A later wave has the whole trace, and takes the place of an
+-- ours (FlipTS Tab. 1). A later wave has the whole trace, and takes the place of an
 -- earlier one.
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome

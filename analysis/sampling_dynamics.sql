@@ -1,7 +1,7 @@
 -- Shares of the traces that each iteration decided on, in percent: failures at first that
 -- became successes, those of them with an advantage other than 0, final successes, and an
--- advantage other than 0 (FlipTS, Figure 6); and the mean reward of all that it decided on
--- (AceGRPO, Figure 5, right). From the manifests of the buffer stage.
+-- advantage other than 0 (FlipTS Fig. 6); and the mean reward of all that it decided on
+-- (AceGRPO Fig. 5, right). From the manifests of the buffer stage.
 WITH folded AS (
     SELECT iteration, metrics AS m
     FROM read_json(getvariable('run') || '/iter/*/batch.arrow.json', columns = {iteration: 'INT', metrics: 'MAP(VARCHAR, DOUBLE)'})

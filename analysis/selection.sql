@@ -1,4 +1,4 @@
--- The share of the segments of training that were learned from, in percent (MLE-RL, Table 4).
+-- The share of the segments of training that were learned from, in percent (MLE-RL Tab. 4).
 SELECT
     count(*)                                        AS segments,
     100 * avg((fate = 'trained')::INT)              AS data

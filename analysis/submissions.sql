@@ -1,8 +1,8 @@
 -- Held-out submissions of each set and evaluated policy version, in percent: valid ones,
 -- above the median, medals, and HumanRank as 1 - p/N and as MLE-Dojo has it. Of each sample
 -- of a task one is chosen, of its first attempt or of all, by the best validation score, the
--- earliest of equals, one that says none last; 0 where none is valid. Means over tasks, then
--- over samples (AceGRPO, Tables 1 and 2; MLE-RL, Tables 1, 2, 3, 5 and 6, and Table 4 but
+-- earliest of equals, one that prints none last; 0 where none is valid. Means over tasks, then
+-- over samples (AceGRPO Tab. 1 and 2; MLE-RL Tab. 1, 2, 3, 5 and 6, and MLE-RL Tab. 4 but
 -- for its share of data).
 WITH attempts AS (
     SELECT

@@ -1,6 +1,6 @@
 -- Valid submissions of training, in percent: those that are not above the median of their
 -- board, those that win no medal, and, of later ones of a trace, those that do not gain more
--- than 0.01 in quality on its first (MLE-RL, Figure 3).
+-- than 0.01 in quality on its first (MLE-RL Fig. 3).
 WITH traces AS (
     SELECT instance_id, sample, arg_max(outcome, filename) AS outcome, arg_max(turns, filename) AS turns
     FROM (SELECT instance_id, sample, outcome, turns, filename FROM read_parquet(getvariable('run') || '/iter/*/**/score/*.parquet', filename = true))

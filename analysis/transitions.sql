@@ -1,5 +1,5 @@
 -- What became of the first answer of each trace of several turns, in percent: f2s failed
--- at first and succeeded in the end, and so on (FlipTS, Figure 3). Traces that failed for
+-- at first and succeeded in the end, and so on (FlipTS Fig. 3). Traces that failed for
 -- a reason of ours are left out. A later wave has the whole trace, and takes the place of
 -- an earlier one.
 WITH traces AS (

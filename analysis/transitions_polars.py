@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What became of first turns, by iteration (FlipTS, Figure 3), over the seeds of a recipe.
+"""What became of first turns, by iteration (FlipTS Fig. 3), over the seeds of a recipe.
 
     python3 analysis/transitions_polars.py runs/flipts/small-s1 runs/flipts/small-s2
 

@@ -1,5 +1,5 @@
 -- The segments that wait for a batch after each iteration (schedule.batch_segments;
--- MLE-RL, section 4.1: the data pool), and how old they are, in iterations. A run
+-- MLE-RL §4.1: the data pool), and how old they are, in iterations. A run
 -- without schedule.batch_segments has no such files, and no row here.
 SET VARIABLE waiting = coalesce((SELECT list(file) FROM glob(getvariable('run') || '/iter/*/waiting.parquet')), []);
 SELECT

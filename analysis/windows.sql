@@ -1,5 +1,5 @@
 -- The running-mean windows of each task after each iteration, of traces from scratch and
--- of those from an earlier solution (MLE-RL, section 4.1), and the tasks' thresholds.
+-- of those from an earlier solution (MLE-RL §4.1), and the tasks' thresholds.
 SELECT
     regexp_extract(filename, '/iter/(\d+)/', 1)::INT    AS iteration,
     key                                                 AS task,

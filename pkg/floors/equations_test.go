@@ -1,11 +1,14 @@
 package floors
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -134,6 +137,77 @@ func paperCited(match []string) (paper citedPaper, number int) {
 // computedBy are the functions whose doc comments name an equation, by its citation.
 type computedBy map[string][]string
 
+// spelled is a place of a paper that does not have the short name of its kind.
+var spelled = regexp.MustCompile(`\b(?:Tables?|Figures?|Sections?|Equations?|Appendix) [0-9A-H]`)
+
+// marker begins a line of a comment in a recipe or a query.
+var marker = regexp.MustCompile(`(?m)^[ \t]*(?:#|--) ?`)
+
+// textProblems lists those of a recipe, a query or a script: a block of comments is one
+// text, and each other line is.
+func textProblems(name, content string) (problems []string) {
+	block, first := "", 0
+	check := func() {
+		for _, problem := range citationProblems(block, true) {
+			problems = append(problems, fmt.Sprintf("%s:%d: %s", name, first, problem))
+		}
+		block = ""
+	}
+	for i, line := range strings.Split(content, "\n") {
+		comment := marker.MatchString(line)
+		if !comment || block == "" {
+			check()
+			first = i + 1
+		}
+		block += marker.ReplaceAllString(line, "") + "\n"
+		if !comment {
+			check()
+		}
+	}
+	check()
+	return problems
+}
+
+// TestCitationsOfFiles: recipes, queries and scripts cite the five papers in the one form
+// too.
+func TestCitationsOfFiles(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"jobs/*.yaml", "jobs/*/*.yaml", "jobs/*/*/*.yaml", "analysis/*.sql", "analysis/*.py"} {
+		files, err := filepath.Glob(sourcetree.Path(filepath.FromSlash(pattern)))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, problem := range textProblems(file, string(content)) {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+// TestCitationsOfFilesCanFail shows it texts that are wrong.
+func TestCitationsOfFilesCanFail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, want string }{
+		{"# The settings of ExIt Tab. 4\n# and ExIt App. A.5.\nname: a # ExIt Eq. 6\n", ""},
+		{"-- of both (FlipTS Fig. 8\n-- and 9).\nSELECT 1\n", ""},
+		{"# Table 4 of ExIt.\n", `a:1: "Table 4"`},
+		{"name: a\n# The ratio of ExIt\n# Eq. 5.\n", `a:2: "ExIt Eq." is broken over a line`},
+		{"name: a\ndescription: ExIt with the settings of Table 4\n", `a:2: "Table 4"`},
+		{"name: a # appendix A.5\n", `a:1: "appendix A.5"`},
+		{"-- (ExIt, Figure 7)\n", `a:1: "Figure 7"`},
+		{"-- (ExIt Eq. 7)\n", "a:1: ExIt Eq. 7 is none of the paper's"},
+	} {
+		if all := strings.Join(textProblems("a", c.text), "\n"); (c.want == "") != (all == "") || !strings.Contains(all, c.want) {
+			t.Errorf("%q: got %q, want %q", c.text, all, c.want)
+		}
+	}
+}
+
 // readCitations reads the comments of all files, and the literals of those that are no
 // tests, whose literals hold what others print.
 func readCitations(t *testing.T, files map[string][]byte) (functions computedBy, problems []string) {
@@ -161,6 +235,9 @@ func readCitations(t *testing.T, files map[string][]byte) (functions computedBy,
 			case *ast.BasicLit:
 				if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
 					check(n.Pos(), text, false)
+					if found := spelled.FindString(text); found != "" && strings.HasPrefix(name, "pkg/paper/") {
+						problems = append(problems, fmt.Sprintf("%s: %q: write Tab., Fig., §, Eq. or App.", set.Position(n.Pos()), found))
+					}
 				}
 			case *ast.FuncDecl:
 				// The page has no line numbers. They would be stale after every edit above a
@@ -238,27 +315,28 @@ func TestEquations(t *testing.T) {
 // TestEquationsCanFail shows the test comments, texts and lists that are wrong.
 func TestEquationsCanFail(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ source, want string }{
-		{"// F is ExIt Eq. 3, FlipTS Alg. 1, AceGRPO Tab. 3, MLE-RL §4.2 and §5.1, RL-MLE App. C.3, Fig. 2\n// to 4 and FlipTS Thm. 1.", ""},
-		{"// F is of Adam (Kingma and Ba, Adam, ICLR 2015, section 3).", ""},
-		{"// F is DAPO's (Yu et al., arXiv 2503.14476): clip-higher (section 3.1).", ""},
-		{"// F is (ExIt, equation 4).", `"equation 4"`},
-		{"// F is AceGRPO's (section 4.1, AceGRPO Eq. 6).", `"section 4.1"`},
-		{"// F is Table 4 of ExIt.", `"Table 4"`},
-		{"// F is Eq. 3.", `"Eq. 3"`},
-		{"// F is AceGRPO Eq. 8 and Eq. 10.", `"Eq. 10"`},
-		{"// F is ExIt §4 and section 5.", `"section 5"`},
-		{"// F is MLE-RL §\u00a04.", `"§ 4"`},
-		{"// F is \"Reinforcement Learning for Machine Learning Engineering\n// Agents\", appendix C.3.", `"appendix C.3"`},
-		{"// F is DAPO's clip-higher, and ExIt's equation 4.", `"equation 4"`},
-		{"// F is the mean of ExIt\n// Eq. 4.", `"ExIt Eq." is broken over a line`},
-		{"// F is the mean of ExIt Eq.\n// 4.", `"Eq. 4" is broken over a line`},
-		{"// F is ExIt Eq. 7.", "ExIt Eq. 7 is none of the paper's"},
-		{"// G is fine.\nconst g = \"settings (ExIt, Table 4)\"\n\n// F too.", `"Table 4"`},
-		{"// G is fine.\nconst g = \"Table 4 of ExIt\"\n\n// F too.", `"Table 4"`},
-		{"// G is fine.\nconst g = \"Table 4\"\n\n// F too.", ""},
+	for _, c := range []struct{ source, want, file string }{
+		{"// F is ExIt Eq. 3, FlipTS Alg. 1, AceGRPO Tab. 3, MLE-RL §4.2 and §5.1, RL-MLE App. C.3, Fig. 2\n// to 4 and FlipTS Thm. 1.", "", ""},
+		{"// F is of Adam (Kingma and Ba, Adam, ICLR 2015, section 3).", "", ""},
+		{"// F is DAPO's (Yu et al., arXiv 2503.14476): clip-higher (section 3.1).", "", ""},
+		{"// F is (ExIt, equation 4).", `"equation 4"`, ""},
+		{"// F is AceGRPO's (section 4.1, AceGRPO Eq. 6).", `"section 4.1"`, ""},
+		{"// F is Table 4 of ExIt.", `"Table 4"`, ""},
+		{"// F is Eq. 3.", `"Eq. 3"`, ""},
+		{"// F is AceGRPO Eq. 8 and Eq. 10.", `"Eq. 10"`, ""},
+		{"// F is ExIt §4 and section 5.", `"section 5"`, ""},
+		{"// F is MLE-RL §\u00a04.", `"§ 4"`, ""},
+		{"// F is \"Reinforcement Learning for Machine Learning Engineering\n// Agents\", appendix C.3.", `"appendix C.3"`, ""},
+		{"// F is DAPO's clip-higher, and ExIt's equation 4.", `"equation 4"`, ""},
+		{"// F is the mean of ExIt\n// Eq. 4.", `"ExIt Eq." is broken over a line`, ""},
+		{"// F is the mean of ExIt Eq.\n// 4.", `"Eq. 4" is broken over a line`, ""},
+		{"// F is ExIt Eq. 7.", "ExIt Eq. 7 is none of the paper's", ""},
+		{"// G is fine.\nconst g = \"settings (ExIt, Table 4)\"\n\n// F too.", `"Table 4"`, ""},
+		{"// G is fine.\nconst g = \"Table 4 of ExIt\"\n\n// F too.", `"Table 4"`, ""},
+		{"// G is fine.\nconst g = \"Table 4\"\n\n// F too.", "", ""},
+		{"// G is fine.\nconst g = \"Table 4\"\n\n// F too.", `"Table 4"`, "pkg/paper/a.go"},
 	} {
-		_, problems := readCitations(t, map[string][]byte{"pkg/a/a.go": []byte("package a\n\n" + c.source + "\nfunc F() {}\n")})
+		_, problems := readCitations(t, map[string][]byte{cmp.Or(c.file, "pkg/a/a.go"): []byte("package a\n\n" + c.source + "\nfunc F() {}\n")})
 		if all := strings.Join(problems, "\n"); (c.want == "") != (all == "") || !strings.Contains(all, c.want) {
 			t.Errorf("%s: got %q, want %q", c.source, all, c.want)
 		}
