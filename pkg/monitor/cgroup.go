@@ -88,14 +88,7 @@ func (g cgroup) numbers(add func(name string, value float64)) {
 		return ok
 	}
 	keyed := func(name string, scale float64, folder, file, key string) bool {
-		if folder == "" {
-			return false
-		}
-		content, err := os.ReadFile(filepath.Join(folder, file))
-		if err != nil {
-			return false
-		}
-		value, ok := keyedNumber(content, key)
+		value, ok := keyedNumber(contentOf(folder, file), key)
 		if ok {
 			add(name, value*scale)
 		}
@@ -105,13 +98,8 @@ func (g cgroup) numbers(add func(name string, value float64)) {
 	_ = number(CgroupMemoryBytes, 1, g.unified, "memory.current") || number(CgroupMemoryBytes, 1, g.legacy["memory"], "memory.usage_in_bytes")
 	_ = keyed(CgroupOOMKills, 1, g.unified, "memory.events", "oom_kill") || keyed(CgroupOOMKills, 1, g.legacy["memory"], "memory.oom_control", "oom_kill")
 	for name, file := range map[string]string{CPUStallSeconds: "cpu.pressure", MemoryStallSeconds: "memory.pressure", IOStallSeconds: "io.pressure"} {
-		if g.unified == "" {
-			break
-		}
-		if content, err := os.ReadFile(filepath.Join(g.unified, file)); err == nil {
-			if seconds, ok := stallSeconds(content); ok {
-				add(name, seconds)
-			}
+		if seconds, ok := stallSeconds(contentOf(g.unified, file)); ok {
+			add(name, seconds)
 		}
 	}
 }
@@ -136,36 +124,36 @@ func (g cgroup) memoryLimit() (bytes float64, ok bool) {
 // none.
 func (g cgroup) cores() (cores float64, ok bool) {
 	if g.unified != "" {
-		content, err := os.ReadFile(filepath.Join(g.unified, "cpu.max"))
-		quota, period, _ := strings.Cut(strings.TrimSpace(string(content)), " ")
+		quota, period, _ := strings.Cut(strings.TrimSpace(string(contentOf(g.unified, "cpu.max"))), " ")
 		q, errQuota := strconv.ParseFloat(quota, 64)
 		p, errPeriod := strconv.ParseFloat(period, 64)
-		return q / max(1, p), err == nil && errQuota == nil && errPeriod == nil && q > 0 && p > 0
+		return q / max(1, p), errQuota == nil && errPeriod == nil && q > 0 && p > 0
 	}
 	q, known := readNumber(g.legacy["cpu"], "cpu.cfs_quota_us")
 	p, also := readNumber(g.legacy["cpu"], "cpu.cfs_period_us")
 	return q / max(1, p), known && also && q > 0 && p > 0
 }
 
+// contentOf is what a file of a folder holds; nil where there is no such folder or file.
+func contentOf(folder string, file ...string) []byte {
+	if folder == "" {
+		return nil
+	}
+	content, _ := os.ReadFile(filepath.Join(append([]string{folder}, file...)...))
+	return content
+}
+
 // readNumber reads a file that holds one number.
 func readNumber(folder, file string) (value float64, ok bool) {
-	if folder == "" {
-		return 0, false
-	}
-	content, err := os.ReadFile(filepath.Join(folder, file))
-	if err != nil {
-		return 0, false
-	}
-	value, err = strconv.ParseFloat(string(bytes.TrimSpace(content)), 64)
+	value, err := strconv.ParseFloat(string(bytes.TrimSpace(contentOf(folder, file))), 64)
 	return value, err == nil
 }
 
-// keyedNumber reads a file of lines KEY NUMBER.
+// keyedNumber reads the number behind a key at the start of a line.
 func keyedNumber(content []byte, key string) (value float64, ok bool) {
 	for line := range strings.Lines(string(content)) {
-		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name == key {
-			value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
+			value, err := strconv.ParseFloat(fields[1], 64)
 			return value, err == nil
 		}
 	}

@@ -33,9 +33,8 @@ func NewHost(pid int, cores float64) *Host {
 	if pid == 0 {
 		watched = h.self
 	}
-	mounts, _ := os.ReadFile(filepath.Join(h.root, strconv.Itoa(watched), "mountinfo"))
-	membership, _ := os.ReadFile(filepath.Join(h.root, strconv.Itoa(watched), "cgroup"))
-	h.group = cgroupOf(string(mounts), string(membership))
+	folder := filepath.Join(h.root, strconv.Itoa(watched))
+	h.group = cgroupOf(string(contentOf(folder, "mountinfo")), string(contentOf(folder, "cgroup")))
 	if pid == 0 {
 		return h
 	}
@@ -119,34 +118,27 @@ func (h *Host) readTask(add func(Reading), give func(string, float64)) {
 }
 
 func (h *Host) readHost(give func(string, float64)) {
-	if content, err := os.ReadFile(filepath.Join(h.root, "stat")); err == nil {
-		if busy, cores, ok := parseHostStat(content); ok {
-			give(HostCPUSeconds, busy)
-			give(HostCores, float64(cores))
-		}
+	if busy, cores, ok := parseHostStat(contentOf(h.root, "stat")); ok {
+		give(HostCPUSeconds, busy)
+		give(HostCores, float64(cores))
 	}
-	if content, err := os.ReadFile(filepath.Join(h.root, "meminfo")); err == nil {
-		total, okTotal := memInfo(content, "MemTotal:")
-		available, okAvailable := memInfo(content, "MemAvailable:")
-		if okTotal && okAvailable {
-			give(HostMemoryTotalBytes, total)
-			give(HostMemoryBytes, total-available)
-		}
+	memory := contentOf(h.root, "meminfo")
+	total, okTotal := keyedNumber(memory, "MemTotal:")
+	if available, ok := keyedNumber(memory, "MemAvailable:"); ok && okTotal {
+		const kibi = 1 << 10
+		give(HostMemoryTotalBytes, kibi*total)
+		give(HostMemoryBytes, kibi*(total-available))
 	}
 	for _, p := range []struct{ name, file string }{{HostCPUStallSeconds, "cpu"}, {HostMemoryStallSeconds, "memory"}, {HostIOStallSeconds, "io"}} {
-		if content, err := os.ReadFile(filepath.Join(h.root, "pressure", p.file)); err == nil {
-			if seconds, ok := stallSeconds(content); ok {
-				give(p.name, seconds)
-			}
+		if seconds, ok := stallSeconds(contentOf(h.root, "pressure", p.file)); ok {
+			give(p.name, seconds)
 		}
 	}
 	if own, ok := readProcess(h.root, h.self); ok {
 		give(MonitorCPUSeconds, own.cpuSeconds)
 	}
-	if content, err := os.ReadFile(filepath.Join(h.root, strconv.Itoa(h.self), "statm")); err == nil {
-		if own, ok := ownBytes(content); ok {
-			give(MonitorMemoryBytes, own)
-		}
+	if own, ok := ownBytes(contentOf(h.root, strconv.Itoa(h.self), "statm")); ok {
+		give(MonitorMemoryBytes, own)
 	}
 }
 
@@ -178,18 +170,6 @@ func parseHostStat(content []byte) (busySeconds float64, cores int, ok bool) {
 		ok = true
 	}
 	return busySeconds, cores, ok
-}
-
-// memInfo reads one line of proc_meminfo(5).
-func memInfo(content []byte, name string) (bytes float64, ok bool) {
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == name {
-			kibi, err := strconv.ParseUint(fields[1], 10, 64)
-			return float64(kibi) * 1024, err == nil
-		}
-	}
-	return 0, false
 }
 
 // Alive reports whether a process runs that started when this one did. It is made

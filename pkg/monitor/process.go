@@ -20,11 +20,7 @@ type process struct {
 
 // readProcess reads one process; ok is false when it has ended.
 func readProcess(root string, pid int) (p process, ok bool) {
-	stat, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return process{}, false
-	}
-	return parseStat(stat)
+	return parseStat(contentOf(root, strconv.Itoa(pid), "stat"))
 }
 
 // parseStat reads proc_pid_stat(5): PID (COMMAND) STATE …, and the command may hold
@@ -54,11 +50,12 @@ func parseStat(stat []byte) (p process, ok bool) {
 // what it has started, as far as those have not ended.
 func Descends(pid, from int) bool {
 	for pid > 0 && pid != from {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		stat := contentOf("/proc", strconv.Itoa(pid), "stat")
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // STATE PARENT …
-		if err != nil || len(fields) < 2 {
+		if len(fields) < 2 {
 			return false
 		}
+		var err error
 		if pid, err = strconv.Atoi(fields[1]); err != nil {
 			return false
 		}
@@ -80,22 +77,6 @@ func ownBytes(statm []byte) (bytes float64, ok bool) {
 	}
 	shared, err := strconv.ParseInt(fields[2], 10, 64)
 	return float64(resident-shared) * float64(os.Getpagesize()), err == nil
-}
-
-// parseIO reads what proc_pid_io(5) says of storage.
-func parseIO(content []byte) (readBytes, writeBytes float64) {
-	for line := range strings.Lines(string(content)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		n, err := strconv.ParseUint(value, 10, 64)
-		switch {
-		case err != nil:
-		case name == "read_bytes":
-			readBytes = float64(n)
-		case name == "write_bytes":
-			writeBytes = float64(n)
-		}
-	}
-	return readBytes, writeBytes
 }
 
 // descendants lists a process and all that descend from it, but for one of them
@@ -157,8 +138,9 @@ func (t *tree) totals() (cpuSeconds, residentBytes float64, storage [2]float64, 
 		processes++
 		cpu += p.cpuSeconds
 		residentBytes += p.residentBytes
-		if content, err := os.ReadFile(filepath.Join(t.root, strconv.Itoa(pid), "io")); err == nil {
-			read, written := parseIO(content)
+		if io := contentOf(t.root, strconv.Itoa(pid), "io"); io != nil { // proc_pid_io(5)
+			read, _ := keyedNumber(io, "read_bytes:")
+			written, _ := keyedNumber(io, "write_bytes:")
 			t.io[pid] = [2]float64{read, written}
 		}
 	}
