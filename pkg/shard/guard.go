@@ -4,9 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/lathe-rl/lathe/pkg/shard/internal/pages"
 )
 
 // The decoder of Parquet believes every size that a file states, and asks
@@ -16,7 +19,7 @@ import (
 
 var errShort = errors.New("it is damaged: a length runs over its end")
 
-// checkFooter walks the footer of a Parquet file (parquet-format, README,
+// checkFooter checks the footer of a Parquet file (parquet-format, README,
 // "File format").
 func checkFooter(data []byte) error {
 	const magic = "PAR1"
@@ -28,8 +31,19 @@ func checkFooter(data []byte) error {
 		return fmt.Errorf("it is damaged: it states a footer of %d bytes and has %d bytes", size, len(data))
 	}
 	end := len(data) - 8
-	t := thrift{data: data[end-int(size) : end]}
-	return t.structure(nil)
+	_, err := pages.ThriftLength(data[end-int(size) : end])
+	return damaged(err)
+}
+
+// damaged is the error of metadata that cannot be decoded.
+func damaged(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errShort
+	}
+	return errors.New("it is damaged: its metadata cannot be decoded")
 }
 
 // checkPages walks the headers of all pages.
@@ -59,212 +73,31 @@ func checkChunk(data []byte, m *format.ColumnMetaData) error {
 	if at < 4 || m.TotalCompressedSize < 0 || at > int64(len(data)) || m.TotalCompressedSize > int64(len(data))-at {
 		return errShort
 	}
-	pages := data[at : at+m.TotalCompressedSize]
-	values := int64(0)
-	for len(pages) > 0 {
-		var page pageHeader
-		t := thrift{data: pages}
-		if err := t.structure(page.field); err != nil {
-			return err
+	rest := data[at : at+m.TotalCompressedSize]
+	sum := int64(0) // of the values of all pages
+	for len(rest) > 0 {
+		var page format.PageHeader
+		n, err := pages.Unmarshal(rest, &page)
+		if err != nil {
+			return damaged(err)
 		}
-		pages = t.data
+		rest = rest[n:]
+		v2, entries := page.DataPageHeaderV2.V, page.DictionaryPageHeader.V.NumValues
+		size, plain := int64(page.CompressedPageSize), int64(page.UncompressedPageSize)
+		values := int64(max(page.DataPageHeader.V.NumValues, v2.NumValues))
 		switch {
-		case page.compressed < 0 || page.compressed > int64(len(pages)), page.uncompressed < 0 || page.levels < 0 || page.levels > page.compressed:
+		case size < 0 || size > int64(len(rest)) || plain < 0,
+			v2.DefinitionLevelsByteLength < 0 || v2.RepetitionLevelsByteLength < 0 || int64(v2.DefinitionLevelsByteLength)+int64(v2.RepetitionLevelsByteLength) > size:
 			return errShort
-		case page.uncompressed > m.TotalUncompressedSize:
-			return fmt.Errorf("it is damaged: a page states %d bytes, its column %d", page.uncompressed, m.TotalUncompressedSize)
-		case page.values < 0 || page.entries < 0 || page.entries > page.uncompressed:
-			return fmt.Errorf("it is damaged: a page of %d bytes states %d values", page.uncompressed, max(page.values, page.entries))
+		case plain > m.TotalUncompressedSize:
+			return fmt.Errorf("it is damaged: a page states %d bytes, its column %d", plain, m.TotalUncompressedSize)
+		case min(page.DataPageHeader.V.NumValues, v2.NumValues) < 0 || entries < 0 || int64(entries) > plain:
+			return fmt.Errorf("it is damaged: a page of %d bytes states %d values", plain, max(values, int64(entries)))
 		}
-		if values += page.values; values > m.NumValues {
+		if sum += values; sum > m.NumValues {
 			return fmt.Errorf("it is damaged: its pages state more than its %d values", m.NumValues)
 		}
-		pages = pages[page.compressed:]
-	}
-	return nil
-}
-
-// pageHeader holds what a page states about its size.
-type pageHeader struct {
-	uncompressed, compressed int64 // bytes
-	values                   int64 // of a data page
-	entries                  int64 // of a dictionary page
-	levels                   int64 // bytes of levels; -1 when one of the two is negative
-}
-
-// field takes one integer of the header; parent is 0 for its own fields.
-func (p *pageHeader) field(parent, id int16, value int64) {
-	switch [2]int16{parent, id} {
-	case [2]int16{0, 2}:
-		p.uncompressed = value
-	case [2]int16{0, 3}:
-		p.compressed = value
-	case [2]int16{5, 1}, [2]int16{8, 1}:
-		p.values = value
-	case [2]int16{7, 1}:
-		p.entries = value
-	case [2]int16{8, 5}, [2]int16{8, 6}:
-		if value < 0 || p.levels < 0 {
-			p.levels = -1
-			return
-		}
-		p.levels += value
-	}
-}
-
-// thrift walks a value in Thrift's compact protocol without decoding it
-// (thrift, doc/specs/thrift-compact-protocol.md). data is what is left.
-type thrift struct{ data []byte }
-
-// The types of the compact protocol.
-const (
-	thriftTrue   = 1
-	thriftFalse  = 2
-	thriftByte   = 3
-	thriftInt16  = 4
-	thriftInt32  = 5
-	thriftInt64  = 6
-	thriftDouble = 7
-	thriftBinary = 8
-	thriftList   = 9
-	thriftSet    = 10
-	thriftStruct = 12
-
-	maxThriftDepth = 32
-)
-
-func (t *thrift) skip(n uint64) error {
-	if n > uint64(len(t.data)) {
-		return errShort
-	}
-	t.data = t.data[n:]
-	return nil
-}
-
-func (t *thrift) byte() (byte, error) {
-	if len(t.data) == 0 {
-		return 0, errShort
-	}
-	b := t.data[0]
-	t.data = t.data[1:]
-	return b, nil
-}
-
-func (t *thrift) uvarint() (uint64, error) {
-	v, n := binary.Uvarint(t.data)
-	if n <= 0 {
-		return 0, errShort
-	}
-	t.data = t.data[n:]
-	return v, nil
-}
-
-// varint reads a zigzag number, as binary.Varint does.
-func (t *thrift) varint() (int64, error) {
-	v, n := binary.Varint(t.data)
-	if n <= 0 {
-		return 0, errShort
-	}
-	t.data = t.data[n:]
-	return v, nil
-}
-
-// structure walks a struct. integer is called for its integers and for those
-// of the structs directly in it, and may be nil.
-func (t *thrift) structure(integer func(parent, id int16, value int64)) error {
-	return t.fields(0, 0, integer)
-}
-
-func (t *thrift) fields(parent int16, depth int, integer func(parent, id int16, value int64)) error {
-	if depth > maxThriftDepth {
-		return errors.New("it is damaged: its structures are nested too deep")
-	}
-	id := int16(0)
-	for {
-		head, err := t.byte()
-		if err != nil {
-			return err
-		}
-		kind := head & 0x0f
-		if kind == 0 {
-			return nil
-		}
-		if delta := int16(head >> 4); delta != 0 {
-			id += delta
-		} else {
-			v, err := t.varint()
-			if err != nil {
-				return err
-			}
-			id = int16(v)
-		}
-		switch kind {
-		case thriftTrue, thriftFalse: // the value is in the type
-		case thriftInt16, thriftInt32, thriftInt64:
-			v, err := t.varint()
-			if err != nil {
-				return err
-			}
-			if integer != nil && depth <= 1 {
-				integer(parent, id, v)
-			}
-		case thriftStruct:
-			if err := t.fields(id, depth+1, integer); err != nil {
-				return err
-			}
-		default:
-			if err := t.value(kind, depth); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// value walks a value that is not a field's integer or struct.
-func (t *thrift) value(kind byte, depth int) error {
-	switch kind {
-	case thriftTrue, thriftFalse, thriftByte:
-		return t.skip(1)
-	case thriftInt16, thriftInt32, thriftInt64:
-		_, err := t.varint()
-		return err
-	case thriftDouble:
-		return t.skip(8)
-	case thriftBinary:
-		n, err := t.uvarint()
-		if err != nil {
-			return err
-		}
-		return t.skip(n)
-	case thriftStruct:
-		return t.fields(0, depth+1, nil)
-	case thriftList, thriftSet:
-		return t.list(depth + 1)
-	}
-	return fmt.Errorf("it is damaged: type %d in its metadata", kind)
-}
-
-func (t *thrift) list(depth int) error {
-	if depth > maxThriftDepth {
-		return errors.New("it is damaged: its lists are nested too deep")
-	}
-	head, err := t.byte()
-	if err != nil {
-		return err
-	}
-	n := uint64(head >> 4)
-	if n == 15 {
-		if n, err = t.uvarint(); err != nil {
-			return err
-		}
-	}
-	if n > uint64(len(t.data)) { // every element has at least one byte
-		return errShort
-	}
-	for range n {
-		if err := t.value(head&0x0f, depth); err != nil {
-			return err
-		}
+		rest = rest[size:]
 	}
 	return nil
 }

@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -67,40 +65,16 @@ func nullLevels(schema *parquet.Schema, path []string) map[int]bool {
 
 // findNull returns the first row of a column chunk with a NULL, or -1.
 func findNull(chunk parquet.ColumnChunk, levels map[int]bool) (row int, err error) {
-	pages := chunk.Pages()
-	defer pages.Close()
-	row = -1
-	values := make([]parquet.Value, 256)
-	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return -1, nil
+	row, found := -1, false
+	err = eachValue(chunk, func(v parquet.Value) bool {
+		if v.RepetitionLevel() == 0 {
+			row++
 		}
-		if err != nil {
-			return -1, err
-		}
-		reader := page.Values()
-		for {
-			n, err := reader.ReadValues(values)
-			for _, v := range values[:n] {
-				if v.RepetitionLevel() == 0 {
-					row++
-				}
-				if v.IsNull() && levels[v.DefinitionLevel()] {
-					parquet.Release(page)
-					return row, nil
-				}
-			}
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return -1, err
-			}
-			if n == 0 {
-				return -1, io.ErrNoProgress
-			}
-		}
-		parquet.Release(page)
+		found = v.IsNull() && levels[v.DefinitionLevel()]
+		return !found
+	})
+	if err != nil || !found {
+		return -1, err
 	}
+	return row, nil
 }

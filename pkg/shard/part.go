@@ -178,11 +178,12 @@ func (t *table[T]) named(column string, names map[string]bool) (rows []int, err 
 	}
 	row := 0
 	for _, group := range t.file.RowGroups() {
-		if err := eachText(group.ColumnChunks()[leaf.ColumnIndex], func(text []byte) {
-			if names[string(text)] {
+		if err := eachValue(group.ColumnChunks()[leaf.ColumnIndex], func(v parquet.Value) bool {
+			if names[string(v.ByteArray())] {
 				rows = append(rows, row)
 			}
 			row++
+			return true
 		}); err != nil {
 			return nil, err
 		}
@@ -190,29 +191,34 @@ func (t *table[T]) named(column string, names map[string]bool) (rows []int, err 
 	return rows, nil
 }
 
-// eachText decodes a column of text of a group of rows.
-func eachText(column parquet.ColumnChunk, each func(text []byte)) (err error) {
+// eachValue decodes a column of a group of rows until each returns false.
+func eachValue(column parquet.ColumnChunk, each func(parquet.Value) bool) (err error) {
 	pages := column.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	values := make([]parquet.Value, rowsPerRead)
 	for {
 		page, err := pages.ReadPage()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		reader := page.Values()
-		for err == nil {
+		reader, more := page.Values(), true
+		for err == nil && more {
 			var n int
-			n, err = reader.ReadValues(values)
-			for _, value := range values[:n] {
-				each(value.ByteArray())
+			if n, err = reader.ReadValues(values); n == 0 && err == nil {
+				err = io.ErrNoProgress
+			}
+			for i := 0; i < n && more; i++ {
+				more = each(values[i])
 			}
 		}
 		parquet.Release(page)
-		if err != io.EOF {
+		switch {
+		case !more:
+			return nil
+		case !errors.Is(err, io.EOF):
 			return err
 		}
 	}

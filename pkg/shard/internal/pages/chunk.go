@@ -182,7 +182,7 @@ func (c *Chunk) header() (header format.PageHeader, length int, err error) {
 		if _, err := c.r.ReadAt(data, c.at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		length, err := unmarshal(data, &header)
+		length, err := Unmarshal(data, &header)
 		if err == nil {
 			return header, length, nil
 		}

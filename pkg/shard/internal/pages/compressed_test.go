@@ -77,11 +77,11 @@ func TestThriftLength(t *testing.T) {
 		"a field without its end": {0x15},
 		"a map":                   {0x1B, 0x01, 0x55, 0x02, 0x02, 0x00},
 	} {
-		if n, err := thriftLength(data); err == nil {
+		if n, err := ThriftLength(data); err == nil {
 			t.Errorf("%s: %d bytes", name, n)
 		}
 	}
-	if n, err := thriftLength([]byte{0x15, 0x02, 0x18, 0x01, 'x', 0x11, 0x00, 0xFF}); n != 7 || err != nil {
+	if n, err := ThriftLength([]byte{0x15, 0x02, 0x18, 0x01, 'x', 0x11, 0x00, 0xFF}); n != 7 || err != nil {
 		t.Errorf("a struct of 7 bytes: %d, %v", n, err)
 	}
 }

@@ -48,7 +48,7 @@ func Footer(r io.ReaderAt, size int64) (*format.FileMetaData, error) {
 		return nil, err
 	}
 	meta := new(format.FileMetaData)
-	n, err := unmarshal(data, meta)
+	n, err := Unmarshal(data, meta)
 	if err != nil || n < len(data) && meta.EncryptionAlgorithm.Value == nil { // a signature follows what is encrypted
 		return nil, errors.New("the footer is damaged: copy the file again, or write it again")
 	}

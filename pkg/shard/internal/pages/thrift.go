@@ -13,11 +13,11 @@ const maxThriftDepth = 24
 
 var errThrift = errors.New("the metadata are damaged")
 
-// thriftLength returns the length of the struct, in Thrift's compact protocol, at the start
+// ThriftLength returns the length of the struct, in Thrift's compact protocol, at the start
 // of data, or io.ErrUnexpectedEOF if data is too short. The decoder of parquet-go allocates
 // what a list claims to hold and follows structs to any depth, so it only gets what
-// thriftLength accepts.
-func thriftLength(data []byte) (int, error) {
+// ThriftLength accepts.
+func ThriftLength(data []byte) (int, error) {
 	w := walker{rest: data}
 	if err := w.structure(0); err != nil {
 		return 0, err
@@ -130,10 +130,10 @@ func (w *walker) list(depth int) error {
 	return nil
 }
 
-// unmarshal decodes the struct at the start of data and returns its length. Required fields
+// Unmarshal decodes the struct at the start of data and returns its length. Required fields
 // may be missing: each is checked where it is used.
-func unmarshal(data []byte, into any) (int, error) {
-	n, err := thriftLength(data)
+func Unmarshal(data []byte, into any) (int, error) {
+	n, err := ThriftLength(data)
 	if err != nil {
 		return 0, err
 	}
