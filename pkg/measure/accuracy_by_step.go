@@ -6,11 +6,14 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// SetScores are the mean scores of a set's answers after each self-improvement step, and of
+// SetScores are the mean scores of a set's answers after each revision, and of
 // those less the first answers of the same chains.
 type SetScores struct {
 	Set          string
@@ -45,7 +48,7 @@ func (r *Rows) Scores(ctx context.Context, version int) ([]SetScores, error) {
 		of := SetScores{Set: set}
 		for i, s := range steps {
 			if s.Score == nil || s.Delta == nil {
-				return nil, Absent(fmt.Sprintf("set %q has no answer that counts at step %d of policy v%06d", set, i, version))
+				return nil, Absent(fmt.Sprintf("set %q has no answer that counts after revision %d of policy v%06d", set, i, version))
 			}
 			of.Score, of.Delta = append(of.Score, s.Score.Mean), append(of.Delta, s.Delta.Mean)
 		}
@@ -74,7 +77,7 @@ func accuracyByStep(ctx context.Context, r *Rows, version int) ([]Value, error) 
 			if s.Score == nil {
 				continue
 			}
-			add := func(column string, y float64) { values = append(values, Value{"set", set, column, on(i), y}) }
+			add := func(column string, y float64) { values = append(values, Value{"set", set, column, On(i), y}) }
 			add("accuracy", 100*s.Score.Mean)
 			if s.Score.StandardError != nil {
 				add("standard_error", 100**s.Score.StandardError)
@@ -91,7 +94,7 @@ func accuracyByStep(ctx context.Context, r *Rows, version int) ([]Value, error) 
 	for _, of := range scores {
 		for step := range of.Score {
 			if of.Set == AllSets {
-				values = append(values, Value{"set", AllSets, "accuracy", on(step), 100 * of.Score[step]}, Value{"set", AllSets, "delta", on(step), 100 * of.Delta[step]})
+				values = append(values, Value{"set", AllSets, "accuracy", On(step), 100 * of.Score[step]}, Value{"set", AllSets, "delta", On(step), 100 * of.Delta[step]})
 			}
 		}
 	}
@@ -107,17 +110,23 @@ func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 		if err != nil {
 			return values, err
 		}
-		values = append(values, Value{Column: "accuracy", X: on(version), Y: 100 * scores[len(scores)-1].Last()})
+		values = append(values, Value{Column: "accuracy", X: On(version), Y: 100 * scores[len(scores)-1].Last()})
 	}
 	return values, nil
 }
 
-// accuracyByKind are the scores of first answers by kind of problem, in percent.
+// kindsOf are the kinds of an answer's problem.
+func kindsOf(a Answer) []string { return strings.Split(a.Kind, shard.KindJoint) }
+
+// accuracyByKind are the scores of first answers by kind of problem, in percent. A problem
+// of several kinds counts for each.
 func accuracyByKind(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	answers, err := r.Answers(ctx, version)
 	kinds := map[string][]float64{}
 	for _, a := range sampledAt(answers, 0) {
-		kinds[a.Kind] = append(kinds[a.Kind], a.Score)
+		for _, kind := range kindsOf(a) {
+			kinds[kind] = append(kinds[kind], a.Score)
+		}
 	}
 	var values []Value
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
@@ -167,10 +176,10 @@ func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) 
 			}
 			for c, n := range []int{s.Corrections.Net, s.Improvements} {
 				if len(all[c]) <= i {
-					all[c] = append(all[c], Value{Column: netColumns[c], X: on(i)})
+					all[c] = append(all[c], Value{Column: netColumns[c], X: On(i)})
 				}
 				all[c][i].Y += float64(n)
-				bySet[c] = append(bySet[c], Value{"set", set, netColumns[c], on(i), float64(n)})
+				bySet[c] = append(bySet[c], Value{"set", set, netColumns[c], On(i), float64(n)})
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func guided(ctx context.Context, r *Rows, version int) error {
 		}
 	}
 	if err == ErrUngraded || err == nil && valid && !prints {
-		return Absent("no held-out answer prints a validation score, by which a greedy search continues; Figure 3 has the score of the last answer")
+		return Absent("no held-out answer prints a validation score, by which a greedy search continues; ExIt Fig. 3 has the score of the last answer")
 	}
 	return err
 }
@@ -61,7 +61,7 @@ func greedySearch(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	values, err := bestByAttempt(ctx, r, version)
 	values = slices.DeleteFunc(values, func(v Value) bool { return v.Column != "quality" })
 	for i := range values {
-		values[i].X = on(*values[i].X - 1)
+		values[i].X = On(*values[i].X - 1)
 	}
 	return values, err
 }
@@ -88,7 +88,7 @@ func bestBySeconds(ctx context.Context, r *Rows, version int) ([]Value, error) {
 		}
 		m, _ := meanOf(medal)
 		h, _ := meanOf(rank)
-		values = append(values, Value{Column: "any_medal", X: on(limit), Y: m}, Value{Column: "humanrank", X: on(limit), Y: h})
+		values = append(values, Value{Column: "any_medal", X: On(limit), Y: m}, Value{Column: "humanrank", X: On(limit), Y: h})
 	}
 	return values, nil
 }

@@ -251,9 +251,9 @@ func (f *findings) explain() {
 		steps := samples
 		switch {
 		case f.Summary.Steps == 0:
-			steps = "the recipe has no self-improvement steps (evaluation.steps is 0)"
+			steps = "the recipe has no revisions (evaluation.steps is 0)"
 		case v.accuracy != nil && f.Room.Evaluation.NoRoom > 0:
-			steps = fmt.Sprintf("no prompt of self-improvement step %d left room for a response in the policy's context", f.Summary.Steps)
+			steps = fmt.Sprintf("no prompt of revision %d left room for a response in the policy's context", f.Summary.Steps)
 		}
 		because(v.delta == nil, "delta_k"+v.suffix, steps)
 		because(v.delta == nil, "corrections"+v.suffix, steps)

@@ -5,14 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// Step is what a policy version's sampled answers after a self-improvement step come to;
+// Step is what a policy version's sampled answers after a revision come to;
 // step 0 is that of first answers.
 type Step struct {
 	Score          *Estimate   // mean score; nil where no answer counts
@@ -23,7 +22,7 @@ type Step struct {
 	Improvements   int         // chains with a better score than at first, less those with a worse one
 }
 
-// Corrections compares the answers at two self-improvement steps, 0 and K where none are
+// Corrections compares the answers at two revisions, 0 and K where none are
 // named.
 type Corrections struct {
 	Chains    int `json:"chains"`     // sampled lines of answers
@@ -220,7 +219,7 @@ func VersionOf(version int, answers []Answer, last int) Version {
 // byKind breaks the accuracy of first answers down by the problems' kinds,
 // sorted by name. A problem of several kinds counts for each.
 func byKind(before, after []Answer) []KindAccuracy {
-	return breakDown(before, after, func(a Answer) []string { return strings.Split(a.Kind, shard.KindJoint) })
+	return breakDown(before, after, kindsOf)
 }
 
 // byLevel breaks it down by the problems' levels, lowest first. Problems

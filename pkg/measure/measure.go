@@ -62,8 +62,8 @@ func Named(path string) (Measure, bool) {
 	return All[i], true
 }
 
-// on makes the X of a value.
-func on[N int | int32 | float64](x N) *float64 {
+// On makes the X of a value.
+func On[N int | int32 | float64](x N) *float64 {
 	f := float64(x)
 	return &f
 }
@@ -86,7 +86,7 @@ func (s series) values(by, group, column string) []Value {
 	var values []Value
 	for _, x := range slices.Sorted(maps.Keys(s)) {
 		m, _ := meanOf(s[x])
-		values = append(values, Value{by, group, column, on(x), m})
+		values = append(values, Value{by, group, column, On(x), m})
 	}
 	return values
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -198,44 +197,4 @@ func (r *Rows) key(ctx context.Context, path string) (float64, error) {
 		return number, nil
 	}
 	return 0, unmeasured(path, s.Missing[path])
-}
-
-// FromSummary are the rows of a run of which its summary.json alone is left: the keys of
-// that, and of the metrics of tasks those that it has by iteration.
-func FromSummary(content []byte) (*Rows, error) {
-	r := &Rows{Run: &rundir.Run{}, summary: &Summary{}, sums: map[int]map[string]float64{}}
-	err := json.Unmarshal(content, r.summary)
-	if err == nil {
-		err = json.Unmarshal(content, &r.keys)
-	}
-	r.Recipe.Schedule.Iterations = r.summary.Iterations
-	for _, i := range r.summary.Series {
-		r.sums[i.Iteration] = sumsOf(i)
-	}
-	return r, err
-}
-
-// sumsOf are the metrics that a summary has of an iteration, by STAGE/NAME. A summary
-// alone has no others.
-func sumsOf(i Iteration) map[string]float64 {
-	sums := map[string]float64{}
-	for prefix, counts := range map[string]map[string]int{"kind_": i.Kinds, "origin_": i.Origins, "dropped_": i.Dropped, "transition_": i.Transitions} {
-		for name, n := range counts {
-			sums["buffer/"+prefix+name] = float64(n)
-		}
-	}
-	groups := 0
-	for _, n := range i.Kinds {
-		groups += n
-	}
-	sums["buffer/groups"] = float64(groups)
-	for name, value := range i.Curriculum {
-		sums["buffer/curriculum_"+name] = value
-	}
-	for name, value := range map[string]*float64{"buffer/reward_mean": i.RewardMean, "buffer/score_mean": i.ScoreMean, "learn/loss": i.Loss, "learn/entropy": i.Entropy} {
-		if value != nil {
-			sums[name] = *value
-		}
-	}
-	return sums
 }

@@ -1,10 +1,8 @@
 package measure
 
 import (
-	"encoding/json"
 	"math"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -15,7 +13,7 @@ import (
 func TestNumber(t *testing.T) {
 	t.Parallel()
 	r := &Rows{
-		Run: &rundir.Run{}, summary: &Summary{Missing: map[string]string{"delta_k_before": "the recipe has no self-improvement steps"}},
+		Run: &rundir.Run{}, summary: &Summary{Missing: map[string]string{"delta_k_before": "the recipe has no revisions"}},
 		sums: map[int]map[string]float64{1: {"buffer/invalid": 2, "buffer/responses": 8}, 2: {"buffer/invalid": 6, "buffer/responses": 16, "buffer/late": 4}, 3: {}},
 		keys: map[string]any{"delta_k": 0.5, "accuracy_by_step": []any{0.25, 0.5}, "corrections": map[string]any{"net": 3.0}, "wall_seconds": nil},
 	}
@@ -70,27 +68,5 @@ func TestRegistry(t *testing.T) {
 		if err := CheckPath(path); (err == nil) != known || err != nil && exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v", path, err)
 		}
-	}
-}
-
-// Of a run of which its summary alone is left, numbers are those of the summary.
-func TestFromSummary(t *testing.T) {
-	t.Parallel()
-	half := 0.5
-	content, err := json.Marshal(Summary{Iterations: 1, DeltaK: &half, Series: []Iteration{{Iteration: 1, Kinds: map[string]int{"initial": 3, "improve": 1}}}, Missing: map[string]string{"accuracy_gain": "no room"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := FromSummary(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]float64{"delta_k": .5, "buffer/kind_improve per buffer/groups": .25} {
-		if got, _, err := r.Number(t.Context(), path, Span{First: 1}); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", path, got, err, want)
-		}
-	}
-	if _, _, err := r.Number(t.Context(), "accuracy_gain", Span{First: 1}); err == nil || !strings.HasSuffix(err.Error(), "not measured: no room") {
-		t.Errorf("accuracy_gain: %v", err)
 	}
 }

@@ -78,7 +78,7 @@ var All = []Measure{
 	{Name: "net_corrections", Unit: countUnit, Source: "ExIt Fig. 4 and 8", Reads: readsEvaluations, SQL: true, GroupColumns: bySetName, XColumn: "step", heldOut: netCorrections},
 	{
 		Name: "submissions", Unit: percentage, Source: "AceGRPO Tab. 1 and 2; MLE-RL Tab. 1 to 6", Reads: readsEvaluations,
-		SQL: true, GroupColumns: map[string]string{firstAttempt: "set", allAttempts: "set"}, heldOut: submissionsBySet,
+		SQL: true, GroupColumns: map[string]string{FirstAttempt: "set", AllAttempts: "set"}, heldOut: submissionsBySet,
 	},
 	{Name: "first_valid", Unit: percentage, Source: "AceGRPO Fig. 3", Reads: readsEvaluations, SQL: true, GroupColumns: bySetName, heldOut: firstValid},
 	{

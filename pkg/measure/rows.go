@@ -170,7 +170,7 @@ func (r *Rows) Sets() []string {
 	return sets
 }
 
-// Steps is the number of self-improvement steps that a set is measured after, 0 where
+// Steps is the number of revisions that a set is measured after, 0 where
 // there are none.
 func (r *Rows) Steps(set string) int {
 	for _, m := range r.Recipe.Evaluation.Measured() {

@@ -182,10 +182,10 @@ func (s *Submissions) final() SubmissionRow {
 	return chosen
 }
 
-// The choices that the measure submissions has.
+// The choices that the measure submissions has: which one of a sample is taken.
 const (
-	firstAttempt = "first attempt"
-	allAttempts  = "all attempts"
+	FirstAttempt = "first attempt"
+	AllAttempts  = "all attempts"
 )
 
 // submissionsBySet are the submissions of a version on each set, of the first attempt alone
@@ -208,7 +208,7 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 		for _, c := range []struct {
 			chosen string
 			row    SubmissionRow
-		}{{firstAttempt, table.Rows[0]}, {allAttempts, table.final()}} {
+		}{{FirstAttempt, table.Rows[0]}, {AllAttempts, table.final()}} {
 			for _, m := range []struct {
 				column string
 				of     Spread

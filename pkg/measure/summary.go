@@ -45,7 +45,7 @@ type Summary struct {
 
 	Problems    int     `json:"evaluation_problems"`
 	Samples     int     `json:"evaluation_samples"` // n of avg@n
-	Steps       int     `json:"evaluation_steps"`   // K self-improvement steps
+	Steps       int     `json:"evaluation_steps"`   // K revisions
 	Temperature float64 `json:"evaluation_temperature"`
 	Graded      bool    `json:"evaluation_graded"` // some held-out answer scores between 0 and 1, as a puzzle's may
 
@@ -61,7 +61,7 @@ type Summary struct {
 	GreedyAccuracyBefore        *float64 `json:"greedy_accuracy_before"`
 	GreedyAccuracyAfter         *float64 `json:"greedy_accuracy_after"`
 
-	// Over self-improvement steps 0 to K.
+	// Over revisions 0 to K.
 	AccuracyByStep       []float64 `json:"accuracy_by_step"` // of the last version
 	AccuracyByStepBefore []float64 `json:"accuracy_by_step_before"`
 	// Delta is the accuracy at step K less that at step 0 (ExIt §5.3).

@@ -113,7 +113,7 @@ func bins(values []float64, low, high, width float64) []Value {
 	}
 	var shares []Value
 	for i, c := range counts {
-		shares = append(shares, Value{Column: "submissions", X: on(math.Round(100 * (low + float64(i)*width))), Y: 100 * c / float64(len(values))})
+		shares = append(shares, Value{Column: "submissions", X: On(math.Round(100 * (low + float64(i)*width))), Y: 100 * c / float64(len(values))})
 	}
 	return shares
 }
@@ -225,7 +225,7 @@ func bestPrograms(ctx context.Context, r *Rows) ([]Value, error) {
 		for k := 1; k <= r.Last(); k++ {
 			so = append(so, byIteration[task][k]...)
 			if best := so.bestGraded(); best.Valid {
-				values = append(values, Value{"task", task, "best_score", on(k), best.Raw}, Value{"task", task, "seconds", on(k), seconds[k-1]})
+				values = append(values, Value{"task", task, "best_score", On(k), best.Raw}, Value{"task", task, "seconds", On(k), seconds[k-1]})
 			}
 		}
 	}

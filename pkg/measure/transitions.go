@@ -71,7 +71,7 @@ func samplingDynamics(ctx context.Context, r *Rows) ([]Value, error) {
 				y, has = 100*y/traces, true
 			}
 			if has {
-				values = append(values, Value{Column: c.column, X: on(i + 1), Y: y})
+				values = append(values, Value{Column: c.column, X: On(i + 1), Y: y})
 			}
 		}
 	}
