@@ -68,7 +68,7 @@ type Method struct {
 	Seeds       []uint64        `json:"seeds"`
 	Runs        []string        `json:"runs"` // folders, in the order of the seeds
 
-	// By self-improvement step, from 0: the mean score of the answers, up to the last step
+	// By revision, from 0: the mean score of the answers, up to the last step
 	// that every seed has answers at.
 	Before []Spread `json:"by_step_before"` // of policy v000000
 	After  []Spread `json:"by_step_after"`  // of the last version
@@ -101,7 +101,7 @@ type Measured struct {
 	Missing    string  `json:"missing,omitempty"` // why a run does not have it
 }
 
-// SeedScores are the mean scores of one run, by self-improvement step from 0.
+// SeedScores are the mean scores of one run, by revision from 0.
 type SeedScores struct {
 	Seed   uint64    `json:"seed"`
 	Before []float64 `json:"by_step_before"`

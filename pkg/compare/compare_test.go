@@ -269,7 +269,7 @@ func TestNoRoom(t *testing.T) {
 	if err := Text(&text, c); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text.String(), "not known") || !strings.Contains(text.String(), "filled has a run without an answer after step 1") {
+	if !strings.Contains(text.String(), "not known") || !strings.Contains(text.String(), "filled has a run without an answer after revision 1") {
 		t.Errorf("the text hides what is not known:\n%s", text.String())
 	}
 	if err := CSV(&table, c); err != nil {

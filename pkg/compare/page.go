@@ -17,17 +17,30 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// drawn is a figure of a comparison.
-type drawn struct {
-	name, caption string
-	chart         figure.LineChart
+// Drawing is a figure of a page, which lies beside it too.
+type Drawing struct {
+	Name, Caption string
+	Chart         interface {
+		SVG() []byte
+		PNG() []byte
+	}
+}
+
+// Write puts the drawing into the folder figures of a page, and returns it for the page.
+func (d Drawing) Write(folder string, attempt seal.Attempt) (webpage.Figure, error) {
+	svg := d.Chart.SVG()
+	err := seal.Replace(filepath.Join(folder, "figures", d.Name+".svg"), svg, attempt)
+	if err == nil {
+		err = seal.Replace(filepath.Join(folder, "figures", d.Name+".png"), d.Chart.PNG(), attempt)
+	}
+	return webpage.NewFigure(svg, d.Caption), err
 }
 
 // figures draws what there are numbers for.
-func (c Comparison) figures() []drawn {
-	var all []drawn
+func (c Comparison) figures() []Drawing {
+	var all []Drawing
 	if c.Steps > 0 {
-		all = append(all, drawn{"by_step", "Held-out score over self-improvement steps: the last policy of each method, and the policy that it began with. Bars are standard deviations over seeds.", c.byStep()})
+		all = append(all, Drawing{"by_step", "Held-out score over revisions: the last policy of each method, and the policy that it began with. Bars are standard deviations over seeds.", c.byStep()})
 	}
 	for _, axis := range []struct {
 		name, of, caption string
@@ -59,7 +72,7 @@ func (c Comparison) figures() []drawn {
 			chart.Lines = append(chart.Lines, line)
 		}
 		if chart.IsCurve() {
-			all = append(all, drawn{axis.name, axis.caption, chart})
+			all = append(all, Drawing{axis.name, axis.caption, chart})
 		}
 	}
 	return all
@@ -84,7 +97,7 @@ func unitFor(most float64, units []unit) unit {
 
 // byStep has a line for each method, and one for each policy that they began with.
 func (c Comparison) byStep() figure.LineChart {
-	chart := figure.LineChart{X: "self-improvement step", Y: "held-out score (%)"}
+	chart := figure.LineChart{X: "revision", Y: "held-out score (%)"}
 	var begun [][]float64
 	add := func(name string, steps []Spread) {
 		line := figure.Line{Name: name}
@@ -160,14 +173,12 @@ func Write(folder string, c Comparison) error {
 			p.RunsOf = append(p.RunsOf, [2]string{m.Label, run})
 		}
 	}
-	for _, f := range c.figures() {
-		svg := f.chart.SVG()
-		p.Figures = append(p.Figures, webpage.NewFigure(svg, f.caption))
-		for ending, content := range map[string][]byte{".svg": svg, ".png": f.chart.PNG()} {
-			if err := seal.Replace(filepath.Join(folder, "figures", f.name+ending), content, attempt); err != nil {
-				return err
-			}
+	for _, d := range c.figures() {
+		figure, err := d.Write(folder, attempt)
+		if err != nil {
+			return err
 		}
+		p.Figures = append(p.Figures, figure)
 	}
 	html, err := webpage.Render(pageTemplate, p)
 	if err != nil {

@@ -94,7 +94,7 @@ type finished struct {
 	numbers  []number        // of the measures that were asked for
 }
 
-// evaluation is the scores of a policy version, by self-improvement step: those before
+// evaluation is the scores of a policy version, by revision: those before
 // the first step at which no prompt left room for an answer.
 type evaluation struct {
 	measure.Version

@@ -8,30 +8,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // Text prints a comparison for a terminal or a log.
 func Text(w io.Writer, c Comparison) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", c.head())
-	table(&b, c.methodRows())
+	webpage.Columns(&b, "", 3, c.methodRows())
 	if rows := c.differenceRows(); len(rows) > 1 {
 		fmt.Fprintf(&b, "\n%s\n\n", c.differenceHead())
-		table(&b, rows)
+		webpage.Columns(&b, "", 3, rows)
 	}
 	if rows := c.settingRows(config.Shorten); len(rows) > 1 {
 		fmt.Fprintf(&b, "\nSettings in which the recipes differ\n\n")
-		table(&b, rows)
+		webpage.Columns(&b, "", 3, rows)
 	}
 	if rows := c.measureRows(); len(rows) > 1 {
 		fmt.Fprintf(&b, "\nMeasures: mean over seeds ± sample standard deviation [95 %% interval], and their difference to %s on the same seeds\n\n", c.Baseline)
-		table(&b, rows)
+		webpage.Columns(&b, "", 3, rows)
 	}
 	fmt.Fprintln(&b)
-	table(&b, c.costRows())
+	webpage.Columns(&b, "", 3, c.costRows())
 	for _, note := range c.notes() {
 		fmt.Fprintf(&b, "%s\n", note)
 	}
@@ -39,17 +39,9 @@ func Text(w io.Writer, c Comparison) error {
 	return err
 }
 
-func table(w io.Writer, rows [][]string) {
-	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(tab, strings.Join(row, "\t"))
-	}
-	_ = tab.Flush() // of a builder
-}
-
 // head says what was measured.
 func (c Comparison) head() string {
-	return fmt.Sprintf("Held-out score in %%, %d problems of %s, avg@%d at temperature %g, K = %d: of first answers and of those after K self-improvement steps, and their difference Δ, before and after training: mean over seeds ± sample standard deviation [95 %% interval by Student's t]",
+	return fmt.Sprintf("Held-out score in %%, %d problems of %s, avg@%d at temperature %g, K = %d: of first answers and of those after K revisions, and their difference Δ, before and after training: mean over seeds ± sample standard deviation [95 %% interval by Student's t]",
 		c.Problems, c.Environment, c.Samples, c.Temperature, c.Steps)
 }
 
@@ -66,7 +58,7 @@ func (c Comparison) methodRows() [][]string {
 		rows = append(rows, []string{m.Label, "first", percent(&m.Before[0]), percent(&m.After[0])})
 		if c.Steps > 0 {
 			rows = append(rows,
-				[]string{m.Label, fmt.Sprintf("step %d", c.Steps), percent(at(m.Before, c.Steps)), percent(at(m.After, c.Steps))},
+				[]string{m.Label, fmt.Sprintf("revision %d", c.Steps), percent(at(m.Before, c.Steps)), percent(at(m.After, c.Steps))},
 				[]string{m.Label, "Δ", percent(m.DeltaBefore), percent(m.Delta)})
 		}
 	}
@@ -136,7 +128,7 @@ func (c Comparison) labels() []string {
 func (c Comparison) seedRows() [][]string {
 	head := []string{"method", "seed", "first, before", "first, after"}
 	if c.Steps > 0 {
-		head = append(head, fmt.Sprintf("step %d, after", c.Steps), "Δ, after")
+		head = append(head, fmt.Sprintf("revision %d, after", c.Steps), "Δ, after")
 	}
 	rows := [][]string{head}
 	for _, m := range c.Methods {
@@ -195,7 +187,7 @@ func (c Comparison) costRows() [][]string {
 		return fmt.Sprintf(format, s.Mean/unit)
 	}
 	for _, m := range c.Methods {
-		row := []string{m.Label, seedsText(m.Seeds), number("%.4g thousand tokens", m.trained().Tokens, 1e3), number("%.1f min", m.Seconds, 60)}
+		row := []string{m.Label, SeedsText(m.Seeds), number("%.4g thousand tokens", m.trained().Tokens, 1e3), number("%.1f min", m.Seconds, 60)}
 		if energy {
 			row = append(row, number("%.4g kJ", m.trained().Joules, 1e3))
 		}
@@ -207,7 +199,8 @@ func (c Comparison) costRows() [][]string {
 // trained is the last point of a method's curve.
 func (m Method) trained() Point { return m.Curve[len(m.Curve)-1] }
 
-func seedsText(seeds []uint64) string {
+// SeedsText lists seeds.
+func SeedsText(seeds []uint64) string {
 	var words []string
 	for _, s := range seeds {
 		words = append(words, strconv.FormatUint(s, 10))
@@ -255,7 +248,7 @@ type named struct {
 func (m Method) differences(steps int) []named {
 	all := []named{{"first", m.FirstAnswers}}
 	if steps > 0 {
-		all = append(all, named{fmt.Sprintf("step %d", steps), m.LastAnswers}, named{"Δ", m.DeltaK})
+		all = append(all, named{fmt.Sprintf("revision %d", steps), m.LastAnswers}, named{"Δ", m.DeltaK})
 	}
 	var known []named
 	for _, n := range all {
@@ -274,7 +267,7 @@ func (c Comparison) notes() []string {
 			notes = append(notes, fmt.Sprintf("%s has no seed in common with %s: no paired differences.", m.Label, c.Baseline))
 		}
 		if c.Steps > 0 && (m.Delta == nil || m.DeltaBefore == nil) {
-			notes = append(notes, fmt.Sprintf("%s has a run without an answer after step %d (no prompt left room in the policy's context): later scores are not known.", m.Label, c.Steps))
+			notes = append(notes, fmt.Sprintf("%s has a run without an answer after revision %d (no prompt left room in the policy's context): later scores are not known.", m.Label, c.Steps))
 		}
 	}
 	for _, m := range c.Methods {
@@ -290,6 +283,14 @@ func (c Comparison) notes() []string {
 	return notes
 }
 
+// Exact is a number in machine-readable files, with all digits; empty for none.
+func Exact(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*x, 'g', -1, 64)
+}
+
 // CSV writes a row for each method, metric and step.
 func CSV(w io.Writer, c Comparison) error {
 	table := csv.NewWriter(w)
@@ -297,12 +298,7 @@ func CSV(w io.Writer, c Comparison) error {
 		"method", "metric", "step", "seeds", "mean", "std", "low", "high",
 		"difference", "difference_low", "difference_high", "p", "effect_size", "dominance",
 	})
-	number := func(x *float64) string {
-		if x == nil {
-			return ""
-		}
-		return strconv.FormatFloat(*x, 'g', -1, 64)
-	}
+	number := Exact
 	write := func(m Method, metric, step string, s *Spread, d *Difference) {
 		if s == nil {
 			return

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -15,29 +13,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-var taskName = regexp.MustCompile(`^([a-z]+)-(\d{6,})(?:-step(\d{3,})|-w(\d{2,}))?-(\d{5,})$`)
-
 // parseTask is the inverse of graph.Task.String.
 func parseTask(name string) (graph.Task, bool) {
-	found := taskName.FindStringSubmatch(name)
-	if found == nil {
+	task, _, ok := graph.ParseTask(name)
+	if _, err := graph.ParseStage(string(task.Stage)); err != nil {
 		return graph.Task{}, false
 	}
-	stage, err := graph.ParseStage(found[1])
-	if err != nil {
-		return graph.Task{}, false
-	}
-	var numbers [6]int
-	for i := 2; i < len(found); i++ {
-		if found[i] == "" {
-			continue
-		}
-		if numbers[i], err = strconv.Atoi(found[i]); err != nil {
-			return graph.Task{}, false
-		}
-	}
-	node := graph.Node{Stage: stage, Iteration: numbers[2], Step: numbers[3], Wave: numbers[4]}
-	return graph.Task{Node: node, Shard: numbers[5]}, true
+	return task, ok
 }
 
 // weight is what the time of an attempt counts: that of its GPUs, or of its cores

@@ -61,13 +61,6 @@ func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err erro
 	return page, seal.Replace(filepath.Join(d.Report(), jsonName), append(numbers, '\n'), attempt)
 }
 
-// titled is a table of the page.
-type titled struct {
-	Title  string
-	Table  *webpage.Table
-	Legend string
-}
-
 // page is the report as a page that needs nothing else.
 func (r *Report) page() ([]byte, error) {
 	data := struct {
@@ -76,15 +69,13 @@ func (r *Report) page() ([]byte, error) {
 		Bars    *bars
 		Figures []webpage.Figure
 		Left    string
-		Tables  []titled
+		Tables  []table
 		Own     string
 	}{Report: r, Facts: r.facts(), Own: r.own()}
 	if r.Sampled {
 		data.Bars = r.bars()
 		data.Figures, data.Left = r.figures()
-		for _, t := range r.tables() {
-			data.Tables = append(data.Tables, titled{t.Title, &webpage.Table{Head: t.Head, Rows: t.Rows}, t.Legend})
-		}
+		data.Tables = r.tables()
 	}
 	return webpage.Render(pageTemplate, data)
 }

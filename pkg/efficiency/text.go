@@ -6,8 +6,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // meterWidth is the width of jobstats' bars.
@@ -45,12 +46,7 @@ func (r *Report) Text(out io.Writer) error {
 	}
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n%s\n", t.Title)
-		table := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "  "+strings.Join(t.Head, "\t"))
-		for _, row := range t.Rows {
-			fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
-		}
-		table.Flush()
+		webpage.Columns(&b, "  ", 2, append([][]string{t.Head}, t.Rows...))
 		if t.Legend != "" {
 			fmt.Fprintf(&b, "  %s\n", wrap(t.Legend, 2))
 		}
@@ -202,9 +198,8 @@ func namesOf(gpus []GPU) []string {
 
 // table is one table, of the text and of the page.
 type table struct {
-	Title  string
-	Head   []string
-	Rows   [][]string
+	Title string
+	webpage.Table
 	Legend string // what the rows mean, below them; empty where they say it
 }
 
@@ -235,7 +230,7 @@ func (r *Report) tables() []table {
 	}
 	all = append(all, r.costTable(gpus)...)
 	if len(r.Tails) > 0 {
-		t := table{Title: "Arrays that waited longest for their slowest task", Head: []string{"SLOWEST TASK", "OF", "MEDIAN_S", "SLOWEST_S", "NODE"}}
+		t := table{Title: "Arrays that waited longest for their slowest task", Table: webpage.Table{Head: []string{"SLOWEST TASK", "OF", "MEDIAN_S", "SLOWEST_S", "NODE"}}}
 		if r.Tail != nil {
 			t.Title += fmt.Sprintf(" (all arrays: %.1f%% of the wall clock)", 100**r.Tail)
 		}
@@ -251,10 +246,10 @@ func (r *Report) tables() []table {
 
 // stageTables are what stages used of cores and memory, and of GPUs.
 func (r *Report) stageTables(gpus bool) []table {
-	host := table{Title: "By stage", Head: []string{"STAGE", "ATTEMPTS", "TIME", "CPU%", "MEM%"}}
+	host := table{Title: "By stage", Table: webpage.Table{Head: []string{"STAGE", "ATTEMPTS", "TIME", "CPU%", "MEM%"}}}
 	device := table{
 		Title: "By stage: GPUs",
-		Head:  []string{"STAGE", "GPU_TIME", "GPU%", "GMEM%", "SM_ACT%", "OCC%", "TENSOR%", "DRAM%", "POWER_W", "SLOWED%", "MFU%"},
+		Table: webpage.Table{Head: []string{"STAGE", "GPU_TIME", "GPU%", "GMEM%", "SM_ACT%", "OCC%", "TENSOR%", "DRAM%", "POWER_W", "SLOWED%", "MFU%"}},
 	}
 	row := func(name string, attempts int, u Use, mfu *float64) {
 		host.Rows = append(host.Rows, []string{name, fmt.Sprint(attempts), shortSeconds(u.Seconds), percent(u.CPUShare), percent(u.MemoryShare)})
@@ -276,7 +271,7 @@ func (r *Report) stageTables(gpus bool) []table {
 }
 
 func (r *Report) phaseTable(gpus bool) table {
-	t := table{Title: "By phase", Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}
+	t := table{Title: "By phase", Table: webpage.Table{Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}}
 	if gpus {
 		t.Head = append(t.Head, "GPU_TIME", "GPU%", "POWER_W")
 	}
@@ -291,7 +286,7 @@ func (r *Report) phaseTable(gpus bool) table {
 }
 
 func (r *Report) gpuTable() table {
-	t := table{Title: "GPUs, over the tasks that held them", Head: []string{"NODE", "GPU", "HELD", "GPU%", "MEMORY (highest)", "SM_ACT%", "TENSOR%", "POWER_W", "MAX_C", "ERRORS"}}
+	t := table{Title: "GPUs, over the tasks that held them", Table: webpage.Table{Head: []string{"NODE", "GPU", "HELD", "GPU%", "MEMORY (highest)", "SM_ACT%", "TENSOR%", "POWER_W", "MAX_C", "ERRORS"}}}
 	for _, g := range r.GPUs {
 		index := fmt.Sprint(g.Index)
 		if g.Index < 0 {
@@ -317,7 +312,7 @@ func (r *Report) gpuTable() table {
 }
 
 func (r *Report) costTable(gpus bool) []table {
-	t := table{Title: "Cost of one, of all that was sampled", Head: []string{"", "CORE_S", "GPU_S", "JOULES"}}
+	t := table{Title: "Cost of one, of all that was sampled", Table: webpage.Table{Head: []string{"", "CORE_S", "GPU_S", "JOULES"}}}
 	for _, c := range []struct {
 		name string
 		of   *Unit
@@ -330,7 +325,7 @@ func (r *Report) costTable(gpus bool) []table {
 	if gpus {
 		unit = "GPU_S"
 	}
-	lost := table{Title: "Lost: attempts that made nothing, and stragglers", Head: []string{"LOST_TO", "CAUSE", "ATTEMPTS", unit, "SHARE%"}}
+	lost := table{Title: "Lost: attempts that made nothing, and stragglers", Table: webpage.Table{Head: []string{"LOST_TO", "CAUSE", "ATTEMPTS", unit, "SHARE%"}}}
 	var meanings []string
 	for _, l := range r.Lost {
 		lost.Rows = append(lost.Rows, []string{l.To, l.Cause, fmt.Sprint(l.Attempts), fmt.Sprintf("%.1f", l.Seconds), fmt.Sprintf("%.1f", 100*l.Share)})

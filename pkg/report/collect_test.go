@@ -273,7 +273,7 @@ func TestWithoutSamplesOrSteps(t *testing.T) {
 		t.Errorf("excluded %d, want 1", s.AccuracyByVersion[0].Excluded)
 	}
 	for key, want := range map[string]string{
-		"delta_k_before":         "the recipe has no self-improvement steps (evaluation.steps is 0)",
+		"delta_k_before":         "the recipe has no revisions (evaluation.steps is 0)",
 		"greedy_accuracy_before": "the recipe evaluates no greedy responses (evaluation.greedy is false)",
 	} {
 		if s.Missing[key] != want {

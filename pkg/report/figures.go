@@ -21,7 +21,7 @@ func figures(s Summary) []chart {
 	var list []chart
 	add := func(name, caption string, svg []byte) { list = append(list, chart{name, caption, svg}) }
 	if f, ok := byStepFigure(s); ok {
-		add("accuracy_by_step", "Held-out "+measureName(s)+" over self-improvement steps, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
+		add("accuracy_by_step", "Held-out "+measureName(s)+" over revisions, before and after training. Bars are standard errors, clustered by problem.", f.SVG())
 	}
 	if f, ok := byVersionFigure(s); ok {
 		add("accuracy_by_version", "Held-out "+measureName(s)+" of first answers by policy version.", f.SVG())
@@ -210,7 +210,7 @@ func countLines(s Summary, counts func(Iteration) map[string]int) []figure.Line 
 // byStepFigure is a figure of ExIt §5.3: scores against self-improvement
 // steps, and Δ over all of them.
 func byStepFigure(s Summary) (figure.LineChart, bool) {
-	f := figure.LineChart{X: "self-improvement step", Y: "held-out " + measureName(s) + " (%)"}
+	f := figure.LineChart{X: "revision", Y: "held-out " + measureName(s) + " (%)"}
 	before, after, head := beforeAndAfter(s)
 	for _, line := range []struct {
 		name string

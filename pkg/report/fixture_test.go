@@ -22,7 +22,7 @@ import (
 )
 
 // fixtureRecipe has 2 iterations of 2 prompts of 2 responses in 2 shards, and
-// evaluates 2 problems with 2 samples, 1 self-improvement step and a greedy
+// evaluates 2 problems with 2 samples, 1 revision and a greedy
 // chain.
 const fixtureRecipe = `
 name: fixture

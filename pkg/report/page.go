@@ -87,7 +87,7 @@ func headlines(s Summary) []headline {
 		{change(difference(was, is)), "points", "gained " + by},
 	}
 	if s.Steps > 0 {
-		list = append(list, headline{change(value(after, deltaOf)), "points", fmt.Sprintf("Δ over %d self-improvement %s, %s", s.Steps, plural(s.Steps, "step"), of)})
+		list = append(list, headline{change(value(after, deltaOf)), "points", fmt.Sprintf("Δ over %d %s, %s", s.Steps, plural(s.Steps, "revision"), of)})
 	}
 	for i := range list {
 		if list[i].Number == unknown {
@@ -117,10 +117,10 @@ func accuracyRows(s Summary) [][]string {
 	for step := 1; step <= s.Steps; step++ {
 		of := func(v Version) *float64 { return at(v.AccuracyByStep, step) }
 		was, is := value(before, of), value(after, of)
-		rows = append(rows, []string{fmt.Sprintf("after step %d", step), percent(was), percent(is), change(difference(was, is))})
+		rows = append(rows, []string{fmt.Sprintf("after revision %d", step), percent(was), percent(is), change(difference(was, is))})
 	}
 	if s.Steps > 0 {
-		rows = append(rows, row(fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "step")), func(v *Version) string {
+		rows = append(rows, row(fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "revision")), func(v *Version) string {
 			return changeWithError(value(v, deltaOf), value(v, func(v Version) *float64 { return v.DeltaKStandardError }))
 		}, change(difference(value(before, deltaOf), value(after, deltaOf)))))
 	}

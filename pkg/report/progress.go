@@ -95,7 +95,7 @@ func bySet(s Summary) []KindAccuracy {
 		for step := 0; step <= set.Steps; step += max(1, set.Steps) {
 			k := KindAccuracy{Kind: set.Set, Problems: set.Problems}
 			if step > 0 {
-				k.Kind = fmt.Sprintf("%s, after step %d", set.Set, step)
+				k.Kind = fmt.Sprintf("%s, after revision %d", set.Set, step)
 			}
 			if v := versionOf(set, 0); v != nil && step < len(v.AccuracyByStep) {
 				k.Before, k.BeforeStandardError = &v.AccuracyByStep[step], v.StandardErrorByStep[step]

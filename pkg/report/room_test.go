@@ -31,7 +31,7 @@ func TestNoRevision(t *testing.T) {
 	if len(s.AccuracyByStep) != 1 || s.DeltaK != nil || s.DeltaKStandardError != nil || s.Corrections != nil || s.AccuracyByVersion[1].NoRoom != 6 {
 		t.Errorf("accuracy %v, Δ %v ± %v, corrections %v", s.AccuracyByStep, s.DeltaK, s.DeltaKStandardError, s.Corrections)
 	}
-	const reason = "no prompt of self-improvement step 1 left room for a response in the policy's context"
+	const reason = "no prompt of revision 1 left room for a response in the policy's context"
 	if s.Missing["delta_k"] != reason || s.Missing["corrections"] != reason {
 		t.Errorf("missing %v", s.Missing)
 	}

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // Text prints what came out for a terminal or a log.
@@ -17,12 +17,11 @@ func Text(w io.Writer, r Reproduction) error {
 	fmt.Fprintf(&b, "%s\n", r.Head())
 	for _, e := range r.Results {
 		fmt.Fprintf(&b, "\n%s: %s\n", e.Title, e.Progress())
-		tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(tab, "  outcome\tpaper\tours\tnumbers\tseeds needed: paper / seen\tclaim")
+		rows := [][]string{{"outcome", "paper", "ours", "numbers", "seeds needed: paper / seen", "claim"}}
 		for _, c := range e.Claims {
-			fmt.Fprintf(tab, "  %s\t%s\t%s\t%s\t%s\t%s\n", c.Outcome, c.Papers(), c.Ours(), c.comparison(), c.SeedsNeeded(), c.Says)
+			rows = append(rows, []string{c.Outcome, c.Papers(), c.Ours(), c.comparison(), c.SeedsNeeded(), c.Says})
 		}
-		_ = tab.Flush() // of a builder
+		webpage.Columns(&b, "  ", 3, rows)
 		for _, line := range e.CheckLines() {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}

@@ -7,8 +7,10 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"io"
 	"regexp"
 	"strings"
+	"text/tabwriter"
 )
 
 //go:embed page.html
@@ -26,6 +28,15 @@ type Table struct {
 
 // NewTable is a table of rows of which the first is the head.
 func NewTable(rows [][]string) *Table { return &Table{Head: rows[0], Rows: rows[1:]} }
+
+// Columns prints rows as text behind an indent, with so many blanks between columns.
+func Columns(w io.Writer, indent string, blanks int, rows [][]string) {
+	tab := tabwriter.NewWriter(w, 0, 0, blanks, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tab, indent+strings.Join(row, "\t"))
+	}
+	_ = tab.Flush() // callers print into memory
+}
 
 // Figure is a drawing on a page.
 type Figure struct {
