@@ -20,6 +20,32 @@ import (
 // batchSchema names the layout of batch.arrow.
 var batchSchema = seal.Schema{Name: "batch", Major: 3}
 
+// batchFields are the columns of batch.arrow, one row for each sequence.
+var batchFields = []arrow.Field{
+	{Name: "token_ids", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "loss_mask", Type: listOf(arrow.FixedWidthTypes.Boolean)},
+	{Name: "positions", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "turns", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "old_logprobs", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "turn_segments", Type: listOf(arrow.PrimitiveTypes.Int32)},
+	{Name: "turn_advantages", Type: listOf(arrow.PrimitiveTypes.Float32)},
+	{Name: "turn_factors", Type: listOf(arrow.PrimitiveTypes.Float64)},
+	{Name: "turn_rewards", Type: listOf(arrow.PrimitiveTypes.Float64)},
+	{Name: "turn_weights", Type: listOf(arrow.PrimitiveTypes.Float64)},
+	{Name: "group_id", Type: arrow.BinaryTypes.String},
+	{Name: "instance_id", Type: arrow.BinaryTypes.String},
+	{Name: "sample", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "iteration_sampled", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "optimizer_step", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "unit", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "place", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "policy_version", Type: arrow.PrimitiveTypes.Int32},
+	{Name: "logprob_source", Type: arrow.BinaryTypes.String},
+}
+
+// listOf is a list whose items are never null.
+func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t) }
+
 // checkSequence reports lists of different lengths, and turns that there are not.
 func checkSequence(s *shard.Sequence) error {
 	n, turns := len(s.TokenIDs), len(s.TurnWeights)
@@ -196,9 +222,43 @@ func sequencesRecord(schema *arrow.Schema, sequences []shard.Sequence) arrow.Rec
 	b := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
 	defer b.Release()
 	for i := range sequences {
-		for j, c := range batchColumns {
-			c.put(b.Field(j), &sequences[i])
+		s := &sequences[i]
+		int32s(b.Field(0), s.TokenIDs)
+		masks := b.Field(1).(*array.ListBuilder)
+		masks.Append(true)
+		masks.ValueBuilder().(*array.BooleanBuilder).AppendValues(s.LossMask, nil)
+		int32s(b.Field(2), s.Positions)
+		int32s(b.Field(3), s.Turns)
+		float32s(b.Field(4), s.OldLogProbs)
+		int32s(b.Field(5), s.TurnSegments)
+		float32s(b.Field(6), s.TurnAdvantages)
+		float64s(b.Field(7), s.TurnFactors)
+		float64s(b.Field(8), s.TurnRewards)
+		float64s(b.Field(9), s.TurnWeights)
+		b.Field(10).(*array.StringBuilder).Append(s.GroupID)
+		b.Field(11).(*array.StringBuilder).Append(s.InstanceID)
+		for j, v := range []int32{s.Sample, s.IterationSampled, s.OptimizerStep, s.Unit, s.Place, s.PolicyVersion} {
+			b.Field(12 + j).(*array.Int32Builder).Append(v)
 		}
+		b.Field(18).(*array.StringBuilder).Append(string(s.LogProbSource))
 	}
 	return b.NewRecord()
+}
+
+func int32s(b array.Builder, values []int32) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Int32Builder).AppendValues(values, nil)
+}
+
+func float32s(b array.Builder, values []float32) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Float32Builder).AppendValues(values, nil)
+}
+
+func float64s(b array.Builder, values []float64) {
+	list := b.(*array.ListBuilder)
+	list.Append(true)
+	list.ValueBuilder().(*array.Float64Builder).AppendValues(values, nil)
 }

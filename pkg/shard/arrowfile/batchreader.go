@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -144,4 +145,103 @@ func ReadBatch(ctx context.Context, path string, o seal.Options) ([]shard.Sequen
 	defer b.Close()
 	sequences, err := b.all()
 	return sequences, m, err
+}
+
+// sequencesOf copies the sequences out of a record.
+func sequencesOf(r arrow.Record) ([]shard.Sequence, error) {
+	sequences := make([]shard.Sequence, r.NumRows())
+	err := firstError(
+		eachList(r, "token_ids", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].TokenIDs = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "loss_mask", func(i int, v *array.Boolean, lo, hi int) {
+			mask := make([]bool, hi-lo)
+			for j := range mask {
+				mask[j] = v.Value(lo + j)
+			}
+			sequences[i].LossMask = mask
+		}),
+		eachList(r, "positions", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].Positions = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "turns", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].Turns = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "old_logprobs", func(i int, v *array.Float32, lo, hi int) {
+			sequences[i].OldLogProbs = append([]float32{}, v.Float32Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_segments", func(i int, v *array.Int32, lo, hi int) {
+			sequences[i].TurnSegments = append([]int32{}, v.Int32Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_advantages", func(i int, v *array.Float32, lo, hi int) {
+			sequences[i].TurnAdvantages = append([]float32{}, v.Float32Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_factors", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnFactors = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_rewards", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnRewards = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
+		eachList(r, "turn_weights", func(i int, v *array.Float64, lo, hi int) {
+			sequences[i].TurnWeights = append([]float64{}, v.Float64Values()[lo:hi]...)
+		}),
+		// The strings of an array share its buffer: clone, so that it can go.
+		each(r, "group_id", func(i int, v *array.String) { sequences[i].GroupID = clone(v.Value(i)) }),
+		each(r, "instance_id", func(i int, v *array.String) { sequences[i].InstanceID = clone(v.Value(i)) }),
+		each(r, "sample", func(i int, v *array.Int32) { sequences[i].Sample = v.Value(i) }),
+		each(r, "iteration_sampled", func(i int, v *array.Int32) { sequences[i].IterationSampled = v.Value(i) }),
+		each(r, "optimizer_step", func(i int, v *array.Int32) { sequences[i].OptimizerStep = v.Value(i) }),
+		each(r, "unit", func(i int, v *array.Int32) { sequences[i].Unit = v.Value(i) }),
+		each(r, "place", func(i int, v *array.Int32) { sequences[i].Place = v.Value(i) }),
+		each(r, "policy_version", func(i int, v *array.Int32) { sequences[i].PolicyVersion = v.Value(i) }),
+		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = shard.LogProbSource(clone(v.Value(i))) }),
+	)
+	return sequences, err
+}
+
+func clone(s string) string { return string([]byte(s)) }
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f for every row of a column.
+func each[A arrow.Array](r arrow.Record, name string, f func(row int, column A)) error {
+	column, err := columnOf[A](r, name)
+	if err != nil {
+		return err
+	}
+	for i := range int(r.NumRows()) {
+		f(i, column)
+	}
+	return nil
+}
+
+// eachList calls f for every row of a column of lists: the list of a row is
+// items lo to hi of the values.
+func eachList[A arrow.Array](r arrow.Record, name string, f func(row int, values A, lo, hi int)) error {
+	column, err := columnOf[*array.List](r, name)
+	if err != nil {
+		return err
+	}
+	values, ok := column.ListValues().(A)
+	if !ok {
+		return fmt.Errorf("column %s: unexpected items of type %s", name, column.ListValues().DataType())
+	}
+	if values.NullN() != 0 {
+		return fmt.Errorf("column %s: holds NULL", name)
+	}
+	for i := range int(r.NumRows()) {
+		lo, hi := column.ValueOffsets(i)
+		if lo < 0 || hi < lo || hi > int64(values.Len()) {
+			return fmt.Errorf("row %d, column %s: list from %d to %d of %d items", i, name, lo, hi, values.Len())
+		}
+		f(i, values, int(lo), int(hi))
+	}
+	return nil
 }
