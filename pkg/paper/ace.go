@@ -11,41 +11,41 @@ var acePaper = paper{
 	name: "ace", title: "AceGRPO: Adaptive Curriculum Enhanced Group Relative Policy Optimization for Autonomous Machine Learning Engineering",
 	queries: []query{
 		{
-			name: "table-1", title: "Table 1",
+			name: "table-1", title: "Tab. 1",
 			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
 			of:      submitted(func(*source, string) bool { return true }, false),
 		},
 		{
-			name: "table-2", title: "Table 2", against: "any medal (%)",
-			caption: "Any-medal rate of the last policy on the test set, chosen as in Table 1, and its difference to a method's.",
+			name: "table-2", title: "Tab. 2", against: "any medal (%)",
+			caption: "Any-medal rate of the last policy on the test set, chosen as in AceGRPO Tab. 1, and its difference to a method's.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
-				return view{measure: "submissions", by: allAttempts, only: s.Sets()[0], labels: labels{"any_medal": "any medal (%)"}}.of(ctx, s, s.Last())
+				return view{measure: "submissions", by: measure.AllAttempts, only: s.Sets()[0], labels: labels{"any_medal": "any medal (%)"}}.of(ctx, s, s.Last())
 			},
 		},
 		{
-			name: "figure-3", title: "Figure 3",
+			name: "figure-3", title: "Fig. 3",
 			caption: "First valid submissions of held-out traces: the share that wins a medal, of all traces; their mean HumanRank; the mean number of the program that is the first valid one, from 1; and the share of traces that have one.",
 			of: view{measure: "first_valid", by: "set", only: measure.AllSets, labels: labels{
 				"medal": "medal (%)", "humanrank": "HumanRank (%)", "number": "number of the program", "with_valid": "traces with one (%)",
 			}}.atMoments(beforeTraining),
 		},
 		{
-			name: "figure-4", title: "Figure 4", axis: "attempts",
+			name: "figure-4", title: "Fig. 4", axis: "attempts",
 			caption: "Any-medal rate and HumanRank on held-out tasks after each attempt, of the best program so far by validation score, of the policy before training and of the last one.",
 			view:    view{measure: "best_by_attempt", labels: labels{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
 		},
 		{
-			name: "figure-4-seconds", title: "Figure 4, over time", axis: "seconds of programs",
+			name: "figure-4-seconds", title: "Fig. 4, over time", axis: "seconds of programs",
 			caption: "The same any-medal rate by the seconds that a trace's programs have run.",
 			view:    view{measure: "best_by_seconds", labels: labels{"any_medal": "any medal (%)"}},
 		},
 		{
-			name: "figure-5", title: "Figure 5, left and middle", axis: "iteration",
+			name: "figure-5", title: "Fig. 5, left and middle", axis: "iteration",
 			caption: "Training by what was asked for (initial: draft): the share of valid submissions, and the mean reward of the environment.",
 			view:    view{measure: "kinds", by: "kind", labels: labels{"ok": "valid (%)", "reward": "reward"}, sorted: true},
 		},
 		{
-			name: "figure-5-right", title: "Figure 5, right", axis: "iteration",
+			name: "figure-5-right", title: "Fig. 5, right", axis: "iteration",
 			caption: "Mean reward of all that an iteration decided on, as the recipe gives it.",
 			view:    view{measure: "sampling_dynamics", labels: labels{"reward": "reward"}, none: "no iteration decided on a response"},
 		},

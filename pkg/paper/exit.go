@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // exitPaper is Jiang, Lupu and Bachrach, Bootstrapping Task Spaces for
@@ -12,42 +14,42 @@ var exitPaper = paper{
 	name: "exit", title: "ExIt: Bootstrapping Task Spaces for Self-Improvement",
 	queries: []query{
 		{
-			name: "table-1", title: "Table 1",
-			caption: "Held-out score after K self-improvement steps, and Δ_K, that score less the one of first answers: by set of problems, and over all sets, by the policy that each run began with and by its last one.",
+			name: "table-1", title: "Tab. 1",
+			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by set of problems, and over all sets, by the policy that each run began with and by its last one.",
 			of:      firstAndLast,
 		},
 		{
-			name: "table-2", title: "Table 2",
+			name: "table-2", title: "Tab. 2",
 			caption: "Mean distance of pairs of distinct prompts that start from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
 			view:    view{measure: "distances", by: "prompts", only: "revisions", labels: distances, none: "it never starts from two different responses"},
 		},
 		{
-			name: "table-7", title: "Table 7",
-			caption: "Mean distance of pairs of distinct prompts of training, as in Table 2, of those that start from a response and of those that do not.",
+			name: "table-7", title: "Tab. 7",
+			caption: "Mean distance of pairs of distinct prompts of training, as in ExIt Tab. 2, of those that start from a response and of those that do not.",
 			view:    view{measure: "distances", by: "prompts", only: "all", labels: distances, none: "it has one prompt alone"},
 		},
 		{
-			name: "figure-1", title: "Figure 1", axis: "iteration",
+			name: "figure-1", title: "Fig. 1", axis: "iteration",
 			caption: "Mean reward of first answers in training, by task where a run trains on at most 12, else by kind of task: what a task alone does not teach beside what it does among others needs a method of each.",
 			view:    view{measure: "first_answers", by: "task", labels: labels{"reward": "reward"}},
 		},
 		{
-			name: "figure-3", title: "Figure 3", axis: "self-improvement step",
-			caption: "Held-out score by self-improvement step, by set and over all sets, of the policy before training and of the last one.",
+			name: "figure-3", title: "Fig. 3", axis: "revision",
+			caption: "Held-out score by revision, by set and over all sets, of the policy before training and of the last one.",
 			at:      scoreByStep,
 		},
 		{
-			name: "figure-3-first-turn", title: "Figure 3, center", axis: "self-improvement step",
-			caption: "Share of held-out episodes whose first turn is right, by self-improvement step and set, of both policies.",
+			name: "figure-3-first-turn", title: "Fig. 3, center", axis: "revision",
+			caption: "Share of held-out episodes whose first turn is right, by revision and set, of both policies.",
 			at:      firstTurn,
 		},
 		{
-			name: "figure-4", title: "Figure 4", axis: "self-improvement step",
+			name: "figure-4", title: "Fig. 4", axis: "revision",
 			caption: "Net corrections by both policies, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
 			view:    view{measure: "net_corrections", labels: net},
 		},
 		{
-			name: "figure-5-left", title: "Figure 5, left", axis: "iteration",
+			name: "figure-5-left", title: "Fig. 5, left", axis: "iteration",
 			caption: "Means over the sampled instances that start from an earlier response: recency, the iterations since that was sampled, and starting depth, the self-iterations that led to it.",
 			view: view{
 				measure: "sampled_instances", labels: labels{"recency": "recency (iterations)", "starting_depth": "starting depth"},
@@ -55,12 +57,12 @@ var exitPaper = paper{
 			},
 		},
 		{
-			name: "figure-5-right", title: "Figure 5, right", axis: "greedy steps",
-			caption: "Best normalised score up to each step of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
+			name: "figure-5-right", title: "Fig. 5, right", axis: "greedy revisions",
+			caption: "Best normalised score up to each revision of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
 			view:    view{measure: "best_by_step", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
-			name: "figure-6", title: "Figure 6", axis: "iteration",
+			name: "figure-6", title: "Fig. 6", axis: "iteration",
 			caption: "Means over all sampled instances: depth, the self-iterations before; start turn, the policy's messages in the history; and the level of their tasks, which stands for the steps of their solutions.",
 			view: view{
 				measure: "sampled_instances", labels: labels{"depth": "depth", "start_turn": "start turn", "level": "level of the task"},
@@ -68,30 +70,30 @@ var exitPaper = paper{
 			},
 		},
 		{
-			name: "figure-7", title: "Figure 7, left and middle",
+			name: "figure-7", title: "Fig. 7, left and middle",
 			caption: "Distinct training instances (distinct last messages of prompts): their number, as a share of the training set, and as a share of all sampled instances.",
 			view: view{measure: "distinct_instances", labels: labels{
 				"distinct_instances": "distinct instances", "relative_to_training_set": "relative to the training set", "share_of_sampled": "share of the sampled",
 			}},
 		},
 		{
-			name: "figure-7-projection", title: "Figure 7, right", axis: "first component", scatter: true,
+			name: "figure-7-projection", title: "Fig. 7, right", axis: "first component", scatter: true,
 			caption: "Distinct training instances of each method's first seed (at most 300), by embeddings of hashed character n-grams, on the two principal components of all of them together. (The paper projects by UMAP.)",
 			all:     projection,
 		},
 		{
-			name: "figure-8", title: "Figure 8", axis: "self-improvement step",
-			caption: "Net corrections and improvements by both policies, as in Figure 4, by set of held-out problems.",
+			name: "figure-8", title: "Fig. 8", axis: "revision",
+			caption: "Net corrections and improvements by both policies, as in ExIt Fig. 4, by set of held-out problems.",
 			view:    view{measure: "net_corrections", by: "set", labels: net},
 		},
 		{
-			name: "figure-9", title: "Figure 9", axis: "greedy steps",
-			caption: "Best normalised score up to each step, as in Figure 5, by set of tasks.",
+			name: "figure-9", title: "Fig. 9", axis: "greedy revisions",
+			caption: "Best normalised score up to each revision, as in ExIt Fig. 5, by set of tasks.",
 			view:    view{measure: "best_by_step", by: "set", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
-			name: "figure-10", title: "Figure 10", axis: "greedy steps",
-			caption: "Best normalised score up to each step, as in Figure 5, by task.",
+			name: "figure-10", title: "Fig. 10", axis: "greedy revisions",
+			caption: "Best normalised score up to each revision, as in ExIt Fig. 5, by task.",
 			view:    view{measure: "best_by_step", by: "task", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 	},
@@ -125,14 +127,14 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 			if k > 0 {
 				values = append(values, value{of.Set, when.name + ": first answer (%)", nil, 100 * of.Score[0]})
 			}
-			values = append(values, value{of.Set, fmt.Sprintf("%s: step %d (%%)", when.name, k), nil, 100 * of.Last()})
+			values = append(values, value{of.Set, fmt.Sprintf("%s: revision %d (%%)", when.name, k), nil, 100 * of.Last()})
 			if k > 0 {
 				values = append(values, value{of.Set, fmt.Sprintf("%s: Δ_%d", when.name, k), nil, 100 * of.Delta[k]})
 			}
 		}
 	}
 	if s.Recipe.Evaluation.Steps == 0 {
-		return values, absent("evaluation.steps is 0: no self-improvement step was measured, and there is no Δ")
+		return values, absent("evaluation.steps is 0: no revision was measured, and there is no Δ")
 	}
 	return values, nil
 }
@@ -145,7 +147,7 @@ func scoreByStep(ctx context.Context, s *source, version int) (values []value, e
 	scores, err := s.Scores(ctx, version)
 	for _, of := range scores {
 		for step, score := range of.Score {
-			values = append(values, value{of.Set, "score (%)", on(step), 100 * score})
+			values = append(values, value{of.Set, "score (%)", measure.On(step), 100 * score})
 		}
 	}
 	return values, err

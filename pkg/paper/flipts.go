@@ -16,52 +16,52 @@ var fliptsPaper = paper{
 	name: "flipts", title: "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling",
 	queries: []query{
 		{
-			name: "table-1", title: "Table 1",
+			name: "table-1", title: "Tab. 1",
 			caption: "Held-out accuracy after the last turn of self-refinement, by set and over all sets, by the policy that each run began with (without training) and by its last one; and the traces that were sampled in training, also as a multiple of the fewest of a method.",
 			of:      lastTurn, fewest: "traces sampled",
 		},
 		{
-			name: "table-2", title: "Table 2",
+			name: "table-2", title: "Tab. 2",
 			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the test set.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				return s.initAndLast(ctx, func(set string) bool { return set == "test" })
 			},
 		},
 		{
-			name: "table-3", title: "Table 3",
+			name: "table-3", title: "Tab. 3",
 			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the other sets.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				return s.initAndLast(ctx, func(set string) bool { return set != "test" })
 			},
 		},
 		{
-			name: "table-4", title: "Table 4",
+			name: "table-4", title: "Tab. 4",
 			caption: "The values of the paper's symbols in each recipe: turns T of a trace, responses G to a question, questions of a batch, and of FlipTS warm-up steps W, ξ_target, λ, pool size M, η and γ.",
 			of:      symbols, exact: true,
 		},
 		{
-			name: "table-5", title: "Table 5",
+			name: "table-5", title: "Tab. 5",
 			caption: "Sets of held-out problems: problems that were answered, samples of each, and self-refinement steps.",
 			of:      heldOutSets, exact: true,
 		},
 		{
-			name: "figure-3", title: "Figure 3", axis: "iteration",
+			name: "figure-3", title: "Fig. 3", axis: "iteration",
 			caption: "Shares of traces of training by what became of the first turn: F2S failed at first and succeeded in the last turn, and so on.",
 			view:    view{measure: "transitions", labels: labels{"f2s": "F2S (%)", "s2s": "S2S (%)", "s2f": "S2F (%)", "f2f": "F2F (%)"}},
 		},
 		{
-			name: "figure-4", title: "Figure 4", axis: "turn",
+			name: "figure-4", title: "Fig. 4", axis: "turn",
 			caption: "Held-out accuracy of the last policy by turn, by set. Turn 1 is the first answer.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
 				values, err := scoreByStep(ctx, s, s.Last())
 				for i := range values {
-					values[i].measure, values[i].x = "accuracy (%)", on(*values[i].x+1)
+					values[i].measure, values[i].x = "accuracy (%)", measure.On(*values[i].x+1)
 				}
 				return values, err
 			},
 		},
 		{
-			name: "figure-5", title: "Figure 5",
+			name: "figure-5", title: "Fig. 5",
 			caption: "Held-out accuracy of the last policy after the last turn: what questions are selected by differs between methods.",
 			of: func(ctx context.Context, s *source) (values []value, err error) {
 				scores, err := s.Scores(ctx, s.Last())
@@ -72,7 +72,7 @@ var fliptsPaper = paper{
 			},
 		},
 		{
-			name: "figure-6", title: "Figure 6", axis: "iteration",
+			name: "figure-6", title: "Fig. 6", axis: "iteration",
 			caption: "Sampling in training, shares of the iteration's traces: F2S; effective F2S, with an advantage other than 0; final success, whose last turn is right; and an advantage other than 0.",
 			view: view{
 				measure: "sampling_dynamics",
@@ -81,17 +81,17 @@ var fliptsPaper = paper{
 			},
 		},
 		{
-			name: "figure-7", title: "Figure 7",
+			name: "figure-7", title: "Fig. 7",
 			caption: "Held-out accuracy of first answers by kind of problem, before training and after.",
 			of:      view{measure: "accuracy_by_kind", by: "kind", labels: labels{"accuracy": "{when} (%)"}}.atMoments(beforeTraining),
 		},
 		{
-			name: "figure-8", title: "Figure 8", axis: "iteration",
+			name: "figure-8", title: "Fig. 8", axis: "iteration",
 			caption: "Held-out accuracy of the measured versions after the last turn, by the target probability ξ_target of methods that sample by F2S.",
 			all:     byTarget,
 		},
 		{
-			name: "figure-9", title: "Figure 9", axis: "iteration",
+			name: "figure-9", title: "Fig. 9", axis: "iteration",
 			caption: "Held-out accuracy of the measured versions after the last turn, by the size M of the candidate pool.",
 			all:     byPool,
 		},
@@ -155,23 +155,19 @@ func (s *source) samplingOf() (own sampling, is bool) {
 		return own, false
 	}
 	is = true
-	has := func(ok bool) { is = is && ok }
-	var ok bool
-	own.warmUp, ok = config.Find[int](settings, "warm_up")
-	has(ok)
-	own.target, ok = config.Find[float64](settings, "target")
-	has(ok)
-	own.decay, ok = config.Find[float64](settings, "decay")
-	has(ok)
-	own.poolSize, ok = config.Find[int](settings, "pool_size")
-	has(ok)
-	own.refreshShare, ok = config.Find[float64](settings, "refresh_share")
-	has(ok)
-	own.culling, ok = config.Find[float64](settings, "cull_share")
-	has(ok)
-	own.event, ok = config.Find[string](settings, "event")
-	has(ok)
+	own = sampling{
+		warmUp: setting[int](settings, "warm_up", &is), poolSize: setting[int](settings, "pool_size", &is), target: setting[float64](settings, "target", &is),
+		decay: setting[float64](settings, "decay", &is), refreshShare: setting[float64](settings, "refresh_share", &is), culling: setting[float64](settings, "cull_share", &is),
+		event: setting[string](settings, "event", &is),
+	}
 	return own, is
+}
+
+// setting finds a setting by its name; is becomes false where there is none.
+func setting[T any](settings any, name string, is *bool) T {
+	value, found := config.Find[T](settings, name)
+	*is = *is && found
+	return value
 }
 
 func symbols(_ context.Context, s *source) ([]value, error) {

@@ -3,7 +3,6 @@ package paper
 import (
 	"errors"
 	"math"
-	"path/filepath"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/measure"
@@ -11,32 +10,19 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
-// Each measure that analysis/ asks for too has the same numbers as the file of its name:
-// each value is in a row, and each row has a value.
-func TestMeasuresAndSQL(t *testing.T) {
-	t.Parallel()
-	interpreter := python(t, "duckdb")
-	answers, many, graded := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "one"), filepath.Join(programsRun(t), "one")
-	made(t, answers, byHand(0))
-	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40",
-		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
-	var files []string
-	for _, m := range measure.All {
-		if m.SQL {
-			files = append(files, filepath.Join("../../analysis", m.Name+".sql"))
-		}
-	}
+// holdMeasures compares every measure that analysis/ has with the rows of its file.
+func holdMeasures(t *testing.T, runs []string, found map[string]map[string][]map[string]any) {
+	t.Helper()
 	compared := map[string]int{}
-	for _, run := range []string{answers, many, graded} {
+	for _, run := range runs {
 		opened, err := rundir.Open(t.Context(), graph.Dir(run))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := rowsOf(t, interpreter, run, files)
 		rows := measure.Of(opened)
 		for _, m := range measure.All {
 			if m.SQL {
-				compared[m.Name] += holdToSQL(t, m, rows, found[m.Name])
+				compared[m.Name] += holdToSQL(t, m, rows, found[run][m.Name])
 			}
 		}
 	}

@@ -12,49 +12,49 @@ var mlerlPaper = paper{
 	name: "mlerl", title: "MLE-RL: Reinforcement Learning for Self-Improvement in Machine Learning Agents",
 	queries: []query{
 		{
-			name: "tables-1-3-5-6", title: "Tables 1, 3, 5 and 6",
-			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (Table 1, w/o agent): means over tasks, then over samples. Self-distillation (Table 3), which has no iterations and is measured after its supervision, the signed reward (Table 5) and scaffolds (Table 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
+			name: "tables-1-3-5-6", title: "Tab. 1, 3, 5 and 6",
+			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (MLE-RL Tab. 1, w/o agent): means over tasks, then over samples. Self-distillation (MLE-RL Tab. 3), which has no iterations and is measured after its supervision, the signed reward (MLE-RL Tab. 5) and scaffolds (MLE-RL Tab. 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
 			of:      submitted(func(s *source, set string) bool { return set == s.Sets()[0] }, true),
 		},
 		{
-			name: "table-2", title: "Table 2",
+			name: "table-2", title: "Tab. 2",
 			caption: "The same on the other sets of held-out tasks.",
 			of:      submitted(func(s *source, set string) bool { return set != s.Sets()[0] }, false),
 		},
 		{
-			name: "table-4", title: "Table 4",
-			caption: "Share of segments that were learned from, and what came of it on the test set, as in Table 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of.",
+			name: "table-4", title: "Tab. 4",
+			caption: "Share of segments that were learned from, and what came of it on the test set, as in MLE-RL Tab. 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of.",
 			of:      selection,
 		},
 		{
-			name: "figure-3-a", title: "Figure 3 (a)", axis: "HumanRank from (%)",
+			name: "figure-3-a", title: "Fig. 3 (a)", axis: "HumanRank from (%)",
 			caption: "Distribution of the HumanRank of all valid submissions of training, in tenths.",
 			view:    view{measure: "rank_distribution", labels: labels{"submissions": "submissions (%)"}},
 		},
 		{
-			name: "figure-3-b", title: "Figure 3 (b)", axis: "gain from (points)",
+			name: "figure-3-b", title: "Fig. 3 (b)", axis: "gain from (points)",
 			caption: "Distribution of the gain in quality of valid submissions of training on the first one of their trace, in steps of ten points.",
 			view:    view{measure: "gain_distribution", labels: labels{"submissions": "submissions (%)"}},
 		},
 		{
-			name: "figure-3-shares", title: "Figure 3, its thresholds",
+			name: "figure-3-shares", title: "Fig. 3, its thresholds",
 			caption: "Shares of valid submissions of training that are not above the median of their board, that win no medal, and, of later ones of a trace, that do not gain more than 0.01 on its first.",
 			view: view{measure: "thresholds", labels: labels{
 				"not_above_median": "not above the median (%)", "no_medal": "no medal (%)", "gain_at_most_0_01": "gain at most 0.01 (%)",
 			}},
 		},
 		{
-			name: "figure-4-left", title: "Figure 4, left", axis: "attempts",
+			name: "figure-4-left", title: "Fig. 4, left", axis: "attempts",
 			caption: "HumanRank of the best program so far by validation score, of a trace's attempts from an earlier program (memory) and of those from scratch (reset), by the policy before training and by the last one: means over samples of the held-out tasks for which both have a valid submission, 0 before there is one.",
 			view:    view{measure: "memory_and_reset", by: "start", labels: labels{"humanrank": "HumanRank (%)"}},
 		},
 		{
-			name: "figure-4-middle", title: "Figure 4, middle", axis: "attempts",
+			name: "figure-4-middle", title: "Fig. 4, middle", axis: "attempts",
 			caption: "HumanRank and any-medal rate after each attempt, of the best program so far, of both policies: methods with and without memory.",
 			view:    view{measure: "best_by_attempt", labels: labels{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
 		},
 		{
-			name: "figure-4-right", title: "Figure 4, right", axis: "valid submissions",
+			name: "figure-4-right", title: "Fig. 4, right", axis: "valid submissions",
 			caption: "HumanRank of the best of the first k valid submissions of a held-out trace by validation score (of all where there are fewer, 0 where there is none), of both policies.",
 			view:    view{measure: "best_by_valid", labels: labels{"humanrank": "HumanRank (%)"}},
 		},
@@ -63,7 +63,7 @@ var mlerlPaper = paper{
 
 // selection has the paper's columns; the share of data is the last policy's.
 func selection(ctx context.Context, s *source) ([]value, error) {
-	scores := view{measure: "submissions", by: allAttempts, only: s.Sets()[0]}
+	scores := view{measure: "submissions", by: measure.AllAttempts, only: s.Sets()[0]}
 	var values []value
 	var why error
 	for _, when := range s.moments(beforeTraining) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/figure"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -19,22 +20,10 @@ import (
 //go:embed page.html
 var pageTemplate string
 
-// chart is a line or bar chart.
-type chart interface {
-	SVG() []byte
-	PNG() []byte
-}
-
-// drawn is one panel of an item.
-type drawn struct {
-	name, caption string
-	chart         chart
-}
-
 // panels draws an item: of a figure with an axis a panel for each group and measure,
 // with a line for each method, and for its policy before training where the figure draws
 // that too; of one without a panel of bars for each measure. A table has none.
-func (i Item) panels() []drawn {
+func (i Item) panels() []compare.Drawing {
 	if !strings.HasPrefix(i.Name, "figure") {
 		return nil
 	}
@@ -51,20 +40,20 @@ func (i Item) panels() []drawn {
 		}
 		numbers[key] = append(numbers[key], n)
 	}
-	var all []drawn
+	var all []compare.Drawing
 	for _, key := range order {
-		d := drawn{name: i.Name, caption: i.Title}
+		d := compare.Drawing{Name: i.Name, Caption: i.Title}
 		if len(order) > 1 {
 			for _, word := range []string{key.group, key.measure} {
 				if word != "" {
-					d.name += "-" + fileName(word)
-					d.caption += ", " + word
+					d.Name += "-" + fileName(word)
+					d.Caption += ", " + word
 				}
 			}
 		}
 		if i.Axis == "" {
 			if slices.ContainsFunc(numbers[key], func(n Number) bool { return n.Mean != 0 }) {
-				d.chart = i.bars(key.measure, numbers[key])
+				d.Chart = i.bars(key.measure, numbers[key])
 				all = append(all, d)
 			}
 			continue
@@ -72,7 +61,7 @@ func (i Item) panels() []drawn {
 		c := lines(numbers[key])
 		c.X, c.Y, c.Scatter = i.Axis, key.measure, i.scatter
 		if i.scatter || slices.ContainsFunc(c.Lines, func(l figure.Line) bool { return len(l.Points) > 1 }) {
-			d.chart = c
+			d.Chart = c
 			all = append(all, d)
 		}
 	}
@@ -201,14 +190,11 @@ func Write(folder string, r Result) error {
 			}
 		}
 		for _, d := range item.panels() {
-			svg := d.chart.SVG()
-			shown.Figures = append(shown.Figures, webpage.NewFigure(svg, d.caption))
-			if err := put(svg, "figures", d.name+".svg"); err != nil {
+			figure, err := d.Write(folder, attempt)
+			if err != nil {
 				return err
 			}
-			if err := put(d.chart.PNG(), "figures", d.name+".png"); err != nil {
-				return err
-			}
+			shown.Figures = append(shown.Figures, figure)
 		}
 		p.Shown = append(p.Shown, shown)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
 
@@ -41,7 +42,7 @@ func TestPagesInBrowser(t *testing.T) {
 func TestLineBeforeTraining(t *testing.T) {
 	t.Parallel()
 	number := func(method, when string, x, y float64) Number {
-		return Number{Method: method, When: when, X: on(x), Spread: compare.Spread{Seeds: 1, Mean: y}}
+		return Number{Method: method, When: when, X: measure.On(x), Spread: compare.Spread{Seeds: 1, Mean: y}}
 	}
 	numbers := []Number{
 		number("a", beforeTraining, 0, 1), number("a", beforeTraining, 1, 2), number("a", afterTraining, 0, 3),

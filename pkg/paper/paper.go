@@ -137,7 +137,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 		}
 	}
 	for _, q := range p.queries {
-		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + ", " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact})
+		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + " " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact})
 	}
 	seeds := map[string]int{}
 	tallies := make([]tally, len(p.queries))
@@ -329,12 +329,6 @@ func withMultiples(numbers []Number, measure string) []Number {
 		}
 	}
 	return all
-}
-
-// on makes the X of a value.
-func on[N int | int32 | float64](x N) *float64 {
-	f := float64(x)
-	return &f
 }
 
 // sortedBy sorts values by group, then measure, then X, each in its natural order.

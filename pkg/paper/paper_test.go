@@ -352,7 +352,7 @@ func TestUngraded(t *testing.T) {
 	made(t, filepath.Join(folder, "one"), byHand(0))
 	for _, name := range []string{"ace", "rlmle", "mlerl"} {
 		for _, i := range papersOf(t, name, folder).Items {
-			if strings.HasPrefix(i.Title, "MLE-RL, Table 4") || strings.HasPrefix(i.Title, "AceGRPO, Figure 5") {
+			if strings.HasPrefix(i.Title, "MLE-RL Tab. 4") || strings.HasPrefix(i.Title, "AceGRPO Fig. 5") {
 				continue // what was learned from, and rewards, need no grades
 			}
 			if len(i.Numbers) != 0 || len(i.Missing) != 1 {
@@ -382,8 +382,8 @@ func TestExIt(t *testing.T) {
 	// 62.5 ± 25/√2.
 	std := 25 / math.Sqrt2
 	expect(t, item(t, r, "table-1"), map[string][2]float64{
-		"smoke|test|after: first answer (%)": {25, 0}, "smoke|test|after: step 1 (%)": {62.5, std}, "smoke|test|after: Δ_1": {37.5, std}, "other|test|after: Δ_1": {50, 0},
-		"smoke|test|before training: step 1 (%)": {62.5, std},
+		"smoke|test|after: first answer (%)": {25, 0}, "smoke|test|after: revision 1 (%)": {62.5, std}, "smoke|test|after: Δ_1": {37.5, std}, "other|test|after: Δ_1": {50, 0},
+		"smoke|test|before training: revision 1 (%)": {62.5, std},
 	})
 	expect(t, item(t, r, "figure-3"), map[string][2]float64{"smoke, after|test|score (%)|0": {25, 0}, "smoke, after|test|score (%)|1": {62.5, std}})
 	// Corrected 2; broken 1 with seed 1, none with seed 2.

@@ -64,7 +64,7 @@ func projection(ctx context.Context, runs []*source) ([]own, error) {
 	placed.Mul(data, two)
 	values := make([]own, len(rows))
 	for i := range rows {
-		values[i] = own{labels[i], value{"", "second component", on(placed.At(i, 0)), placed.At(i, 1)}}
+		values[i] = own{labels[i], value{"", "second component", measure.On(placed.At(i, 0)), placed.At(i, 1)}}
 	}
 	return values, nil
 }

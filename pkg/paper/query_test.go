@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // pythonVariable names a Python with duckdb, pyarrow and polars; without it, python3 on
@@ -109,13 +111,20 @@ func (h heldTo) column(row map[string]any, n Number) string {
 	return ""
 }
 
-// The files of analysis/ and the tables of papers have the same numbers: each number of an
-// item is in a row of its file, and each row of a file in its item.
+// The files of analysis/ have the same numbers as the measures of their names and as the
+// tables of papers: each value is in a row of its file, and each row has a value.
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t, "duckdb")
-	queries := queriesOf(t)
+	queries, whole := queriesOf(t)
 	files, results := map[string][]string{}, map[[2]string]Result{} // by run, and by paper and run
+	for _, m := range measure.All {
+		for _, run := range whole {
+			if m.SQL {
+				files[run] = append(files[run], filepath.Join("../../analysis", m.Name+".sql"))
+			}
+		}
+	}
 	for _, h := range queries {
 		if file := filepath.Join("../../analysis", h.file+".sql"); !slices.Contains(files[h.run], file) {
 			files[h.run] = append(files[h.run], file)
@@ -126,6 +135,7 @@ func TestSQL(t *testing.T) {
 	for run := range files {
 		rows[run] = rowsOf(t, interpreter, run, files[run])
 	}
+	holdMeasures(t, whole, rows)
 	for of := range results {
 		results[of] = papersOf(t, of[0], filepath.Dir(of[1]))
 	}

@@ -6,61 +6,63 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/measure"
 )
 
 // rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents.
 // RL-MLE Tab. 2 and 5 are of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 1 to 6
 // are diagrams and examples.
 var rlmlePaper = paper{
-	name: "rlmle", title: "RL for MLE agents: Reinforcement Learning for Machine Learning Engineering Agents",
+	name: "rlmle", title: "RL-MLE: Reinforcement Learning for Machine Learning Engineering Agents",
 	queries: []query{
 		{
-			name: "table-1", title: "Table 1",
+			name: "table-1", title: "Tab. 1",
 			caption: "Best score of the grader, in each training task's own unit, among its first programs and among its last ones (128, or half of them where there are fewer than 256).",
 			of:      bestOfTask,
 		},
 		{
-			name: "table-1-held-out", title: "Table 1, held out",
+			name: "table-1-held-out", title: "Tab. 1, held out",
 			caption: "Best score of the grader, in each held-out task's own unit, among all samples, by the policy that a run began with and by its last one. The choice sees the test grade.",
 			of:      bestHeldOut,
 		},
 		{
-			name: "table-4", title: "Table 4",
-			caption: "Best score of the grader among the last programs of each training task, of those from scratch, and of those that were asked to improve a previous one. Methods with and without such prompts are compared by Table 1.",
+			name: "table-4", title: "Tab. 4",
+			caption: "Best score of the grader among the last programs of each training task, of those from scratch, and of those that were asked to improve a previous one. Methods with and without such prompts are compared by RL-MLE Tab. 1.",
 			of:      bestByPrompt,
 		},
 		{
-			name: "table-6", title: "Table 6",
+			name: "table-6", title: "Tab. 6",
 			caption: "Best score of the grader among the last n programs of each training task.",
 			of:      bestOfSamples,
 		},
 		{
-			name: "table-7", title: "Table 7",
+			name: "table-7", title: "Tab. 7",
 			caption: "Mean score of the grader of valid programs, in each held-out task's own unit, by the policy that a run began with: where its recipe has warm_start.pool, one that learned from filtered samples by supervision.",
 			of:      meanHeldOut,
 		},
 		{
-			name: "figure-7", title: "Figure 7", axis: "iteration",
+			name: "figure-7", title: "Fig. 7", axis: "iteration",
 			caption: "Best score of the grader so far in training, in each task's own unit.",
 			view:    soFar,
 		},
 		{
-			name: "figure-7-seconds", title: "Figure 7, over time", axis: "seconds of training",
+			name: "figure-7-seconds", title: "Fig. 7, over time", axis: "seconds of training",
 			caption: "The same by the seconds in which at least one task of training had worked; pauses of a run are not in them. What the shorter runs of a method reached stays until its longest one ends.",
 			all:     bestOverTime,
 		},
 		{
-			name: "figure-8", title: "Figure 8", axis: "iteration",
+			name: "figure-8", title: "Fig. 8", axis: "iteration",
 			caption: "Mean seconds that programs of training ran, and those of valid ones.",
 			view:    view{measure: "programs", labels: labels{"execute_seconds": "seconds", "execute_seconds_of_valid": "seconds of valid programs"}},
 		},
 		{
-			name: "figure-9", title: "Figure 9", axis: "iteration",
+			name: "figure-9", title: "Fig. 9", axis: "iteration",
 			caption: "Mean score of programs of training, more is better and −10 for what is not valid, over all tasks. Partial credit is not in it.",
 			view:    view{measure: "programs", labels: minusTen},
 		},
 		{
-			name: "figure-10", title: "Figure 10", axis: "iteration",
+			name: "figure-10", title: "Fig. 10", axis: "iteration",
 			caption: "The same by task.",
 			view:    view{measure: "programs", by: "task", labels: minusTen, few: tooMany},
 		},
@@ -215,7 +217,7 @@ func bestOverTime(ctx context.Context, runs []*source) ([]own, error) {
 				now, before := longest*float64(part)/parts, longest*float64(part-1)/parts
 				next := i+1 < len(r.reached) && r.reached[i+1].task == reached.task && r.reached[i+1].seconds <= now
 				if reached.seconds <= now && !next && before < longestOf[r.label] {
-					values = append(values, own{r.label, value{reached.task, "best score", on(now), reached.score}})
+					values = append(values, own{r.label, value{reached.task, "best score", measure.On(now), reached.score}})
 				}
 			}
 		}

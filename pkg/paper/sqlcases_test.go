@@ -10,8 +10,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// queriesOf are the numbers that the files of analysis/ are held to, and runs that have them.
-func queriesOf(t *testing.T) []heldTo {
+// queriesOf are the numbers of papers that the files of analysis/ are held to, with runs that
+// have them; whole are those of these runs that have everything that measures read.
+func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 	t.Helper()
 	answers, many, targets := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "one"), t.TempDir()
 	made(t, answers, byHand(0))
@@ -29,9 +30,9 @@ func queriesOf(t *testing.T) []heldTo {
 	}
 	both := columns{"any medal (%)": "any_medal", "HumanRank (%)": "humanrank"}
 	return []heldTo{
-		{file: "accuracy_by_step", run: many, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 0.}, columns: columns{"{when}: first answer (%)": "accuracy"}, besides: []string{"step 1 (%)", "step 3 (%)", "Δ_1", "Δ_3"}},
-		{file: "accuracy_by_step", run: many, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 3.}, columns: columns{"{when}: step {step} (%)": "accuracy", "{when}: Δ_{step}": "delta"}, besides: []string{"first answer (%)", "step 1 (%)", "Δ_1"}},
-		{file: "accuracy_by_step", run: answers, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 1.}, columns: columns{"{when}: step {step} (%)": "accuracy", "{when}: Δ_{step}": "delta"}, besides: []string{"first answer (%)"}},
+		{file: "accuracy_by_step", run: many, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 0.}, columns: columns{"{when}: first answer (%)": "accuracy"}, besides: []string{"revision 1 (%)", "revision 3 (%)", "Δ_1", "Δ_3"}},
+		{file: "accuracy_by_step", run: many, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 3.}, columns: columns{"{when}: revision {step} (%)": "accuracy", "{when}: Δ_{step}": "delta"}, besides: []string{"first answer (%)", "revision 1 (%)", "Δ_1"}},
+		{file: "accuracy_by_step", run: answers, paper: "exit", item: "table-1", group: "{set}", only: only{"step": 1.}, columns: columns{"{when}: revision {step} (%)": "accuracy", "{when}: Δ_{step}": "delta"}, besides: []string{"first answer (%)"}},
 		{file: "accuracy_by_step", run: many, paper: "exit", item: "figure-3", x: "step", group: "{set}", columns: columns{"score (%)": "accuracy"}},
 		{file: "accuracy_by_step", run: many, paper: "exit", item: "figure-3-first-turn", x: "step", group: "{set}", columns: columns{"first turn right (%)": "first_turn"}},
 		{file: "accuracy_by_step", run: answers, paper: "flipts", item: "table-1", before: "without training", group: "{set}", only: only{"step": 1.}, columns: columns{"{when} (%)": "accuracy"}, besides: []string{"traces sampled", "× the fewest"}},
@@ -89,7 +90,7 @@ func queriesOf(t *testing.T) []heldTo {
 		{file: "best_by_valid", run: many, paper: "mlerl", item: "figure-4-right", x: "valid_submissions", columns: columns{"HumanRank (%)": "humanrank"}},
 		{file: "selection", run: many, paper: "mlerl", item: "table-4", group: "after", columns: columns{"data (%)": "data"}, besides: []string{"HumanRank (%)", "above median (%)", "any medal (%)"}},
 		{file: "pool_selection", run: pooled, paper: "mlerl", item: "table-4", group: "after", columns: columns{"data (%)": "data"}, besides: []string{"HumanRank (%)", "above median (%)", "any medal (%)"}},
-	}
+	}, []string{answers, many, graded}
 }
 
 // varied is a run on machine-learning tasks with something of everything: valid programs
@@ -146,7 +147,7 @@ func varied(_ *rundir.Run, train []string) content {
 					turns := some(failing, float64(version)/10)
 					own := turns[len(turns)-1]
 					row := shard.EvaluationRow{
-						TaskID: of.task, Set: of.set, Kind: of.task, PolicyVersion: int32(version), Sample: int32(sample), Step: int32(step), AttemptKind: string(kinds[(step+sample)%2]),
+						TaskID: of.task, Set: of.set, Kind: of.set + shard.KindJoint + of.task, PolicyVersion: int32(version), Sample: int32(sample), Step: int32(step), AttemptKind: string(kinds[(step+sample)%2]),
 						Outcome: own.Outcome, RawScore: own.RawScore, Score: own.Score, RewardParts: own.RewardParts, EarlierTurns: turns[:len(turns)-1],
 					}
 					for _, turn := range turns {

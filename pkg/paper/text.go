@@ -8,19 +8,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
 // Text prints the tables and figures for a terminal or a log.
 func Text(w io.Writer, r Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nMean ± sample standard deviation over seeds.\n", r.Title)
-	tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tab)
+	rows := [][]string{{""}}
 	for _, m := range r.Methods {
-		fmt.Fprintf(tab, "%s\t%s\n", m.Label, m.seeds())
+		rows = append(rows, []string{m.Label, m.seeds()})
 	}
-	_ = tab.Flush() // of a builder
+	webpage.Columns(&b, "", 3, rows)
 	for _, item := range r.Items {
 		fmt.Fprintf(&b, "\n%s. %s\n", item.Title, item.Caption)
 		switch {
@@ -28,12 +29,8 @@ func Text(w io.Writer, r Result) error {
 			fmt.Fprintf(&b, "\n%d points, in its figure and its file of numbers.\n", len(item.Numbers))
 		case len(item.Numbers) > 0:
 			fmt.Fprintln(&b)
-			tab := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 			rows, _ := item.rows()
-			for _, row := range rows {
-				fmt.Fprintln(tab, strings.Join(row, "\t"))
-			}
-			_ = tab.Flush()
+			webpage.Columns(&b, "", 3, rows)
 		}
 		for _, why := range item.Missing {
 			fmt.Fprintf(&b, "Not in the runs: %s.\n", why)
@@ -47,14 +44,10 @@ func Text(w io.Writer, r Result) error {
 }
 
 func (m Method) seeds() string {
-	words := make([]string, len(m.Seeds))
-	for i, seed := range m.Seeds {
-		words[i] = strconv.FormatUint(seed, 10)
+	if len(m.Seeds) == 1 {
+		return "seed " + compare.SeedsText(m.Seeds)
 	}
-	if len(words) == 1 {
-		return "seed " + words[0]
-	}
-	return "seeds " + strings.Join(words, " ")
+	return "seeds " + compare.SeedsText(m.Seeds)
 }
 
 // rows is an item as a table with its head: of a table a row for each method and
@@ -176,12 +169,7 @@ func short(x float64) string {
 func (i Item) CSV(w io.Writer) error {
 	table := csv.NewWriter(w)
 	_ = table.Write([]string{"method", "when", "of", "measure", "x", "seeds", "mean", "std", "low", "high"}) // the first error stays, and is asked for below
-	number := func(x *float64) string {
-		if x == nil {
-			return ""
-		}
-		return strconv.FormatFloat(*x, 'g', -1, 64)
-	}
+	number := compare.Exact
 	for _, n := range i.Numbers {
 		_ = table.Write([]string{n.Method, n.When, n.Group, n.Measure, number(n.X), strconv.Itoa(n.Seeds), number(&n.Mean), number(n.Std), number(n.Low), number(n.High)})
 	}

@@ -137,12 +137,6 @@ var medals = labels{
 	"any_medal": "any medal (%)", "humanrank": "HumanRank (%)", "humanrank_mledojo": "HumanRank of MLE-Dojo (%)",
 }
 
-// The groups of submissions: which one of a sample is chosen.
-const (
-	firstAttempt = "first attempt"
-	allAttempts  = "all attempts"
-)
-
 // submitted are the submissions of the policy that a run began with and of its last one, on
 // some sets: the best of all attempts by validation score, and the first attempt alone.
 func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx context.Context, s *source) ([]value, error) {
@@ -153,8 +147,8 @@ func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx co
 				continue
 			}
 			for _, when := range s.moments(beforeTraining) {
-				for _, chosen := range []string{firstAttempt, allAttempts} {
-					if chosen == firstAttempt && !firstToo {
+				for _, chosen := range []string{measure.FirstAttempt, measure.AllAttempts} {
+					if chosen == measure.FirstAttempt && !firstToo {
 						continue
 					}
 					own, err := view{measure: "submissions", by: chosen, only: set, labels: medals}.of(ctx, s, when.version)
@@ -163,7 +157,7 @@ func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx co
 					}
 					for _, n := range own {
 						n.group = set + ", " + when.name
-						if chosen == firstAttempt {
+						if chosen == measure.FirstAttempt {
 							n.group += ", first attempt alone"
 						}
 						values = append(values, n)
