@@ -53,9 +53,7 @@ func (t *tweets) authenticate(a arguments) python.Value {
 func (t *tweets) loginStatus(arguments) python.Value { return result("login_status", t.loggedIn()) }
 
 func (t *tweets) post(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("posting")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("posting"))
 	a.list(1)
 	a.list(2)
 	id := t.next("tweet_counter")
@@ -79,9 +77,7 @@ func appendTo(dict *python.Dict, key, item python.Value) {
 }
 
 func (t *tweets) retweet(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("retweeting")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("retweeting"))
 	if _, found := t.dict("tweets").Get(a.key(0)); !found {
 		return noTweet(a[0])
 	}
@@ -96,9 +92,7 @@ func (t *tweets) retweet(a arguments) python.Value {
 }
 
 func (t *tweets) comment(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("commenting")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("commenting"))
 	if _, found := t.dict("tweets").Get(a.key(0)); !found {
 		return noTweet(a[0])
 	}
@@ -108,9 +102,7 @@ func (t *tweets) comment(a arguments) python.Value {
 
 func (t *tweets) mention(a arguments) python.Value {
 	tweet, found := t.dict("tweets").Get(a.key(0))
-	if !found {
-		return noTweet(a[0])
-	}
+	refuseIf(!found, noTweet(a[0]))
 	mentions, ok := member(tweet, "mentions").(*python.List)
 	if !ok {
 		raise("mentions is no list")
@@ -120,9 +112,7 @@ func (t *tweets) mention(a arguments) python.Value {
 }
 
 func (t *tweets) follow(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("following users")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("following users"))
 	list := t.list("following_list")
 	follows := contains(list, a[0])
 	if !follows {
@@ -132,16 +122,12 @@ func (t *tweets) follow(a arguments) python.Value {
 }
 
 func (t *tweets) following(arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("listing who is followed")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("listing who is followed"))
 	return result("following_list", t.value("following_list"))
 }
 
 func (t *tweets) unfollow(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("unfollowing users")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("unfollowing users"))
 	list := t.list("following_list")
 	i := position(list, a[0])
 	if i >= 0 {
@@ -152,9 +138,7 @@ func (t *tweets) unfollow(a arguments) python.Value {
 
 func (t *tweets) get(a arguments) python.Value {
 	tweet, found := t.dict("tweets").Get(a.key(0))
-	if !found {
-		return noTweet(a[0])
-	}
+	refuseIf(!found, noTweet(a[0]))
 	return tweet
 }
 
