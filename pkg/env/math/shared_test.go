@@ -126,7 +126,11 @@ func TestOtherSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
-		tasks, _, err := dataset.Read(filepath.Join(folder, test.file), "data.train", dataset.Source{Fields: test.fields})
+		set, err := dataset.Together([]string{filepath.Join(folder, test.file)}, "data.train")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks, _, err := set.Read(filepath.Join(folder, test.file), dataset.Source{Fields: test.fields})
 		if err != nil || len(tasks) != test.want {
 			t.Errorf("%s: %d problems, want %d: %v", test.file, len(tasks), test.want, err)
 			continue
