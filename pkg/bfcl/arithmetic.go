@@ -151,8 +151,7 @@ func (arithmetic) imperialUnits(a arguments) python.Value {
 	if in == out {
 		return result("result", a.number(0))
 	}
-	factor, known := table[*python.Dict]("MathAPI", "imperial_conversion").Get(in + "_to_" + out)
-	refuseIf(!known, failed("Conversion from '%s' to '%s' is not supported.", in, out))
+	factor := lookup(table[*python.Dict]("MathAPI", "imperial_conversion"), in+"_to_"+out, failed("Conversion from '%s' to '%s' is not supported.", in, out))
 	const freezing = int64(32) // degrees Fahrenheit
 	switch in {
 	case "celsius":

@@ -25,6 +25,13 @@ func refuseIf(is bool, result python.Value) {
 	}
 }
 
+// lookup is the value of a key, or ends a method with a result.
+func lookup(dict *python.Dict, key, otherwise python.Value) python.Value {
+	value, found := dict.Get(key)
+	refuseIf(!found, otherwise)
+	return value
+}
+
 func raise(format string, a ...any) {
 	panic(exception(fmt.Sprintf(format, a...)))
 }

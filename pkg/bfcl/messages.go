@@ -82,8 +82,7 @@ func (m *messages) listUsers(arguments) python.Value {
 }
 
 func (m *messages) userID(a arguments) python.Value {
-	id, known := m.dict("user_map").Get(a.key(0))
-	refuseIf(!known, failed("User '%s' not found in the workspace.", python.String(a[0])))
+	id := lookup(m.dict("user_map"), a.key(0), failed("User '%s' not found in the workspace.", python.String(a[0])))
 	return result("user_id", id)
 }
 

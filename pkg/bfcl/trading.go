@@ -75,16 +75,12 @@ func (t *trading) symbol(a arguments) python.Value {
 }
 
 func (t *trading) stock(a arguments) python.Value {
-	stock, known := t.dict("stocks").Get(a.key(0))
-	refuseIf(!known, noStock(a[0]))
-	return stock
+	return lookup(t.dict("stocks"), a.key(0), noStock(a[0]))
 }
 
 // order looks an order up. Nobody has to be logged in.
 func (t *trading) order(a arguments) python.Value {
-	order, found := t.dict("orders").Get(a.key(0))
-	refuseIf(!found, failed("Order with ID %s not found.", python.String(a[0])))
-	return order
+	return lookup(t.dict("orders"), a.key(0), failed("Order with ID %s not found.", python.String(a[0])))
 }
 
 func (t *trading) cancel(a arguments) python.Value {
@@ -97,9 +93,7 @@ func (t *trading) cancel(a arguments) python.Value {
 func (t *trading) place(a arguments) python.Value {
 	refuseIf(!t.loggedIn(), failed("%s", notTrading))
 	kind, symbol, amount := a.text(0), a.key(1), a.number(3)
-	if _, known := t.dict("stocks").Get(symbol); !known {
-		return noStock(symbol)
-	}
+	lookup(t.dict("stocks"), symbol, noStock(symbol))
 	refuseIf(!less(int64(0), a.number(2)) || !less(int64(0), amount), failed("Price and amount must be above 0."))
 	price := must(python.Float(a[2]))
 	if strings.EqualFold(kind, "buy") { // shares are paid for as whole ones

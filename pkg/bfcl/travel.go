@@ -109,34 +109,27 @@ func (t *travel) flightCost(a arguments) python.Value {
 
 func (t *travel) cardBalance(a arguments) python.Value {
 	t.unlock(a[0])
-	card, known := t.dict("credit_card_list").Get(a.key(1))
-	refuseIf(!known, failed("Card not found"))
+	card := lookup(t.dict("credit_card_list"), a.key(1), failed("Card not found"))
 	return result("card_balance", member(card, "balance"))
 }
 
 func (t *travel) book(a arguments) python.Value {
 	refused := func(why string) python.Value { return result("booking_status", false, "error", why) }
 	t.unlock(a[0], "booking_status", false)
-	card, known := t.dict("credit_card_list").Get(a.key(1))
-	refuseIf(!known, refused("Card not found"))
+	card := lookup(t.dict("credit_card_list"), a.key(1), refused("Card not found"))
 	purse, ok := card.(*python.Dict)
 	if !ok {
 		raise("'%s' object has no attribute 'get'", python.TypeName(card))
 	}
-	balance, known := purse.Get("balance")
-	refuseIf(!known, refused("Balance not found"))
+	balance := lookup(purse, "balance", refused("Balance not found"))
 	airports := table[*python.List]("TravelAPI", "airports")
 	refuseIf(!contains(airports, a[3]) || !contains(airports, a[4]), refused("Invalid airport code"))
 	date := a.text(2)
 	if _, err := time.Parse(time.DateOnly, date); err != nil {
 		return refused("Invalid travel date. Please use 'YYYY-MM-DD'.")
 	}
-	if _, known := table[*python.Dict]("TravelAPI", "class_factor").Get(a.key(5)); !known {
-		return refused("Invalid travel class. Options are: economy, business, first.")
-	}
-	if _, known := table[*python.Dict]("TravelAPI", "flight_base_cost").Get(a.text(3) + "|" + a.text(4)); !known {
-		return refused("No available route for the given parameters.")
-	}
+	lookup(table[*python.Dict]("TravelAPI", "class_factor"), a.key(5), refused("Invalid travel class. Options are: economy, business, first."))
+	lookup(table[*python.Dict]("TravelAPI", "flight_base_cost"), a.text(3)+"|"+a.text(4), refused("No available route for the given parameters."))
 	price := cost(a.text(3), a.text(4), date, a.text(5))
 	refuseIf(less(balance, price), refused("Insufficient funds"))
 	if limit := t.value("budget_limit"); limit != nil && less(balance, limit) {
@@ -151,8 +144,7 @@ func (t *travel) book(a arguments) python.Value {
 
 func (t *travel) invoice(a arguments) python.Value {
 	t.unlock(a[0])
-	booking, known := t.dict("booking_record").Get(a.key(1))
-	refuseIf(!known, failed("Booking not found"))
+	booking := lookup(t.dict("booking_record"), a.key(1), failed("Booking not found"))
 	invoice := python.NewDict("booking_id", a[1])
 	for _, field := range []string{"travel_date", "travel_from", "travel_to", "travel_class", "travel_cost", "transaction_id"} {
 		invoice.Set(field, member(booking, field))
@@ -238,20 +230,15 @@ func (t *travel) insure(a arguments) python.Value {
 	if limit := t.value("budget_limit"); limit != nil && less(limit, a.number(2)) {
 		return refused("Exceeded budget limit")
 	}
-	if _, known := t.dict("booking_record").Get(a.key(3)); !known {
-		return refused("Booking not found")
-	}
-	card, known := t.dict("credit_card_list").Get(a.key(4))
-	refuseIf(!known, refused("Credit card not registered"))
+	lookup(t.dict("booking_record"), a.key(3), refused("Booking not found"))
+	card := lookup(t.dict("credit_card_list"), a.key(4), refused("Credit card not registered"))
 	balance := apply('-', member(card, "balance"), a.number(2))
 	card.(*python.Dict).Set("balance", balance)
 	return result("insurance_id", t.random.Digits(9), "insurance_status", true)
 }
 
 func (t *travel) support(a arguments) python.Value {
-	if _, known := t.dict("booking_record").Get(a.key(0)); !known {
-		return failed("Booking not found")
-	}
+	lookup(t.dict("booking_record"), a.key(0), failed("Booking not found"))
 	return result("customer_support_message", table[string]("TravelAPI", "customer_support_message"))
 }
 

@@ -78,9 +78,7 @@ func appendTo(dict *python.Dict, key, item python.Value) {
 
 func (t *tweets) retweet(a arguments) python.Value {
 	refuseIf(!t.loggedIn(), notAuthenticated("retweeting"))
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	retweets, user := t.dict("retweets"), t.value("username")
 	if earlier, found := retweets.Get(user); found {
 		if list, ok := earlier.(*python.List); ok && contains(list, a[0]) {
@@ -93,16 +91,13 @@ func (t *tweets) retweet(a arguments) python.Value {
 
 func (t *tweets) comment(a arguments) python.Value {
 	refuseIf(!t.loggedIn(), notAuthenticated("commenting"))
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	appendTo(t.dict("comments"), a[0], python.NewDict("username", t.value("username"), "content", a[1]))
 	return result("comment_status", "Comment added successfully")
 }
 
 func (t *tweets) mention(a arguments) python.Value {
-	tweet, found := t.dict("tweets").Get(a.key(0))
-	refuseIf(!found, noTweet(a[0]))
+	tweet := lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	mentions, ok := member(tweet, "mentions").(*python.List)
 	if !ok {
 		raise("mentions is no list")
@@ -137,9 +132,7 @@ func (t *tweets) unfollow(a arguments) python.Value {
 }
 
 func (t *tweets) get(a arguments) python.Value {
-	tweet, found := t.dict("tweets").Get(a.key(0))
-	refuseIf(!found, noTweet(a[0]))
-	return tweet
+	return lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 }
 
 // choose lists the tweets that pass.
@@ -179,9 +172,7 @@ func (t *tweets) search(a arguments) python.Value {
 }
 
 func (t *tweets) comments(a arguments) python.Value {
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	comments, found := t.dict("comments").Get(a[0])
 	if !found {
 		comments = python.NewList()
