@@ -37,9 +37,7 @@ func apply(o python.Operator, a, b python.Value) python.Value { return must(o.Ap
 
 // computed is the result of a computation, or its error.
 func computed[T python.Value](value T, err error) python.Value {
-	if err != nil {
-		return failed("%v", err)
-	}
+	refuseIf(err != nil, failed("%v", err))
 	return result("result", value)
 }
 
@@ -82,9 +80,7 @@ func (arithmetic) absolute(a arguments) python.Value {
 
 func (arithmetic) percentage(a arguments) python.Value {
 	quotient, err := python.Operator('/').Apply(a[0], a[1])
-	if err != nil {
-		return failed("%v", err)
-	}
+	refuseIf(err != nil, failed("%v", err))
 	return computed(python.Operator('*').Apply(quotient, int64(100)))
 }
 
@@ -98,19 +94,14 @@ func total(numbers *python.List) python.Value {
 }
 
 // some is an argument that must be a list with at least one number.
-func (a arguments) some(i int) (*python.List, python.Value) {
+func (a arguments) some(i int) *python.List {
 	numbers := a.list(i)
-	if len(numbers.Items) == 0 {
-		return nil, failed("Cannot calculate with an empty list")
-	}
-	return numbers, nil
+	refuseIf(len(numbers.Items) == 0, failed("Cannot calculate with an empty list"))
+	return numbers
 }
 
 func (arithmetic) sum(a arguments) python.Value {
-	numbers, refusal := a.some(0)
-	if refusal != nil {
-		return refusal
-	}
+	numbers := a.some(0)
 	return result("result", total(numbers))
 }
 
@@ -119,19 +110,13 @@ func average(numbers *python.List) python.Value {
 }
 
 func (arithmetic) mean(a arguments) python.Value {
-	numbers, refusal := a.some(0)
-	if refusal != nil {
-		return refusal
-	}
+	numbers := a.some(0)
 	return result("result", average(numbers))
 }
 
 // deviation is the standard deviation of a whole population.
 func (arithmetic) deviation(a arguments) python.Value {
-	numbers, refusal := a.some(0)
-	if refusal != nil {
-		return refusal
-	}
+	numbers := a.some(0)
 	mean := average(numbers)
 	squares := python.NewList()
 	for _, number := range numbers.Items {
@@ -143,10 +128,7 @@ func (arithmetic) deviation(a arguments) python.Value {
 
 // extreme finds the first number that no other comes before.
 func extreme(a arguments, before func(x, y python.Value) bool) python.Value {
-	numbers, refusal := a.some(0)
-	if refusal != nil {
-		return refusal
-	}
+	numbers := a.some(0)
 	found := numbers.Items[0]
 	for _, number := range numbers.Items {
 		if before(number, found) {
@@ -160,9 +142,7 @@ func (arithmetic) siUnits(a arguments) python.Value {
 	metres := table[*python.Dict]("MathAPI", "si_factors_to_metre")
 	in, known := metres.Get(a.text(1))
 	out, alsoKnown := metres.Get(a.text(2))
-	if !known || !alsoKnown {
-		return failed("Conversion from '%s' to '%s' is not supported.", a.text(1), a.text(2))
-	}
+	refuseIf(!known || !alsoKnown, failed("Conversion from '%s' to '%s' is not supported.", a.text(1), a.text(2)))
 	return result("result", apply('/', apply('*', a.number(0), in), out))
 }
 
@@ -171,10 +151,7 @@ func (arithmetic) imperialUnits(a arguments) python.Value {
 	if in == out {
 		return result("result", a.number(0))
 	}
-	factor, known := table[*python.Dict]("MathAPI", "imperial_conversion").Get(in + "_to_" + out)
-	if !known {
-		return failed("Conversion from '%s' to '%s' is not supported.", in, out)
-	}
+	factor := lookup(table[*python.Dict]("MathAPI", "imperial_conversion"), in+"_to_"+out, failed("Conversion from '%s' to '%s' is not supported.", in, out))
 	const freezing = int64(32) // degrees Fahrenheit
 	switch in {
 	case "celsius":

@@ -14,6 +14,24 @@ import (
 // panic with it and [Simulator.Execute] recovers it, as the reference does.
 type exception string
 
+// refusal is what a method returns that does not do what it is asked. Methods panic with
+// it too.
+type refusal struct{ result python.Value }
+
+// refuseIf ends a method with its result if something is the case.
+func refuseIf(is bool, result python.Value) {
+	if is {
+		panic(refusal{result})
+	}
+}
+
+// lookup is the value of a key, or ends a method with a result.
+func lookup(dict *python.Dict, key, otherwise python.Value) python.Value {
+	value, found := dict.Get(key)
+	refuseIf(!found, otherwise)
+	return value
+}
+
 func raise(format string, a ...any) {
 	panic(exception(fmt.Sprintf(format, a...)))
 }

@@ -59,24 +59,18 @@ func (f *fileSystem) attributes() *python.Dict {
 	return python.NewDict("root", f.root.describe(), "long_context", false)
 }
 
-// badName refuses names that no file may have.
-func badName(command, name string) python.Value {
-	if strings.ContainsAny(name, table[string]("GorillaFileSystem", "invalid_name_characters")) {
-		return failed("%s: '%s' holds a character that no name may have", command, name)
-	}
-	return nil
+// checkName refuses names that no file may have.
+func checkName(command, name string) {
+	refuseIf(strings.ContainsAny(name, table[string]("GorillaFileSystem", "invalid_name_characters")),
+		failed("%s: '%s' holds a character that no name may have", command, name))
 }
 
-// file finds a file here; refusal says why there is none.
-func (f *fileSystem) file(command, name string) (e *entry, refusal python.Value) {
-	e = f.current.find(name)
-	switch {
-	case e == nil:
-		return nil, failed("%s: %s: No such file or directory", command, name)
-	case e.folder != nil:
-		return nil, failed("%s: %s: Is a directory", command, name)
-	}
-	return e, nil
+// file finds a file here, or refuses.
+func (f *fileSystem) file(command, name string) *entry {
+	e := f.current.find(name)
+	refuseIf(e == nil, failed("%s: %s: No such file or directory", command, name))
+	refuseIf(e.folder != nil, failed("%s: %s: Is a directory", command, name))
+	return e
 }
 
 func (f *fileSystem) pwd(arguments) python.Value {
@@ -126,12 +120,8 @@ func (f *fileSystem) cd(a arguments) python.Value {
 
 // create makes an entry with a new name.
 func (f *fileSystem) create(command, name string, e *entry) python.Value {
-	if refusal := badName(command, name); refusal != nil {
-		return refusal
-	}
-	if f.current.find(name) != nil {
-		return failed("%s: '%s': File exists", command, name)
-	}
+	checkName(command, name)
+	refuseIf(f.current.find(name) != nil, failed("%s: '%s': File exists", command, name))
 	f.current.add(e, name)
 	return nil
 }
@@ -150,26 +140,16 @@ func (f *fileSystem) echo(a arguments) python.Value {
 		return result("terminal_output", content)
 	}
 	name := a.text(1)
-	if refusal := badName("echo", name); refusal != nil {
-		return refusal
-	}
-	e, refusal := f.file("echo", name)
-	if refusal != nil {
-		return refusal
-	}
+	checkName("echo", name)
+	e := f.file("echo", name)
 	e.content = content
 	return nil
 }
 
 func (f *fileSystem) cat(a arguments) python.Value {
 	name := a.text(0)
-	if refusal := badName("cat", name); refusal != nil {
-		return refusal
-	}
-	e, refusal := f.file("cat", name)
-	if refusal != nil {
-		return refusal
-	}
+	checkName("cat", name)
+	e := f.file("cat", name)
 	return result("file_content", e.content)
 }
 
@@ -215,10 +195,7 @@ func (f *fileSystem) find(a arguments) python.Value {
 }
 
 func (f *fileSystem) wc(a arguments) python.Value {
-	e, refusal := f.file("wc", a.text(0))
-	if refusal != nil {
-		return refusal
-	}
+	e := f.file("wc", a.text(0))
 	switch mode := a.text(1); mode {
 	case "l":
 		return result("count", int64(len(lines(e.content))), "type", "lines")
@@ -254,19 +231,13 @@ func lines(text string) []string {
 }
 
 func (f *fileSystem) sort(a arguments) python.Value {
-	e, refusal := f.file("sort", a.text(0))
-	if refusal != nil {
-		return refusal
-	}
+	e := f.file("sort", a.text(0))
 	return result("sorted_content", strings.Join(slices.Sorted(slices.Values(lines(e.content))), "\n"))
 }
 
 func (f *fileSystem) grep(a arguments) python.Value {
 	pattern := a.text(1)
-	e, refusal := f.file("grep", a.text(0))
-	if refusal != nil {
-		return refusal
-	}
+	e := f.file("grep", a.text(0))
 	matching := python.NewList()
 	for _, line := range lines(e.content) {
 		if strings.Contains(line, pattern) {
@@ -293,10 +264,7 @@ func (f *fileSystem) tail(a arguments) python.Value {
 	if !ok {
 		raise("lines must be an int, not %s", python.TypeName(a[1]))
 	}
-	e, refusal := f.file("tail", a.text(0))
-	if refusal != nil {
-		return refusal
-	}
+	e := f.file("tail", a.text(0))
 	all := lines(e.content)
 	total := int64(len(all))
 	switch { // all[-count:]
@@ -309,14 +277,8 @@ func (f *fileSystem) tail(a arguments) python.Value {
 }
 
 func (f *fileSystem) diff(a arguments) python.Value {
-	first, refusal := f.file("diff", a.text(0))
-	if refusal != nil {
-		return refusal
-	}
-	second, refusal := f.file("diff", a.text(1))
-	if refusal != nil {
-		return refusal
-	}
+	first := f.file("diff", a.text(0))
+	second := f.file("diff", a.text(1))
 	var unequal []string
 	firstLines, secondLines := lines(first.content), lines(second.content)
 	for i := range min(len(firstLines), len(secondLines)) {
@@ -329,24 +291,17 @@ func (f *fileSystem) diff(a arguments) python.Value {
 
 // place finds out where mv and cp put a source: into an existing folder, or
 // under a new name.
-func (f *fileSystem) place(command, source, destination string) (e *entry, into *directory, name string, refusal python.Value) {
+func (f *fileSystem) place(command, source, destination string) (e *entry, into *directory, name string) {
 	e = f.current.find(source)
-	if e == nil {
-		return nil, nil, "", failed("%s: '%s': No such file or directory", command, source)
-	}
-	if strings.Contains(destination, "/") {
-		return nil, nil, "", failed("%s: '%s': no path is allowed, only a name in the current directory", command, destination)
-	}
+	refuseIf(e == nil, failed("%s: '%s': No such file or directory", command, source))
+	refuseIf(strings.Contains(destination, "/"), failed("%s: '%s': no path is allowed, only a name in the current directory", command, destination))
 	there := f.current.find(destination)
-	switch {
-	case there == nil:
-		return e, f.current, destination, nil
-	case there.folder == nil:
-		return nil, nil, "", failed("%s: '%s': File exists", command, destination)
-	case there.folder.find(source) != nil:
-		return nil, nil, "", failed("%s: '%s/%s': File exists", command, destination, source)
+	if there == nil {
+		return e, f.current, destination
 	}
-	return e, there.folder, source, nil
+	refuseIf(there.folder == nil, failed("%s: '%s': File exists", command, destination))
+	refuseIf(there.folder.find(source) != nil, failed("%s: '%s/%s': File exists", command, destination, source))
+	return e, there.folder, source
 }
 
 // placed tells where mv and cp have put a source.
@@ -359,13 +314,8 @@ func (f *fileSystem) placed(source, done, destination string, into *directory) p
 
 func (f *fileSystem) mv(a arguments) python.Value {
 	source, destination := a.text(0), a.text(1)
-	e, into, name, refusal := f.place("mv", source, destination)
-	if refusal != nil {
-		return refusal
-	}
-	if e.folder != nil && e.folder == into {
-		return failed("mv: '%s': a directory cannot be moved into itself", source)
-	}
+	e, into, name := f.place("mv", source, destination)
+	refuseIf(e.folder != nil && e.folder == into, failed("mv: '%s': a directory cannot be moved into itself", source))
 	f.current.remove(e)
 	into.add(e, name)
 	return f.placed(source, "moved", destination, into)
@@ -373,16 +323,11 @@ func (f *fileSystem) mv(a arguments) python.Value {
 
 func (f *fileSystem) cp(a arguments) python.Value {
 	source, destination := a.text(0), a.text(1)
-	e, into, name, refusal := f.place("cp", source, destination)
-	if refusal != nil {
-		return refusal
-	}
+	e, into, name := f.place("cp", source, destination)
 	entries, bytes := f.root.size()
 	more := &directory{entries: []*entry{e}}
 	moreEntries, moreBytes := more.size()
-	if entries+moreEntries > maxEntries || bytes+moreBytes > maxBytes {
-		return failed("cp: '%s': No space left on device", destination)
-	}
+	refuseIf(entries+moreEntries > maxEntries || bytes+moreBytes > maxBytes, failed("cp: '%s': No space left on device", destination))
 	into.add(e.copy(), name)
 	return f.placed(source, "copied", destination, into)
 }
@@ -390,9 +335,7 @@ func (f *fileSystem) cp(a arguments) python.Value {
 func (f *fileSystem) rm(a arguments) python.Value {
 	name := a.text(0)
 	e := f.current.find(name)
-	if e == nil {
-		return failed("rm: '%s': No such file or directory", name)
-	}
+	refuseIf(e == nil, failed("rm: '%s': No such file or directory", name))
 	f.current.remove(e)
 	return result("result", fmt.Sprintf("'%s' removed", name))
 }
@@ -400,14 +343,9 @@ func (f *fileSystem) rm(a arguments) python.Value {
 func (f *fileSystem) rmdir(a arguments) python.Value {
 	name := a.text(0)
 	e := f.current.find(name)
-	switch {
-	case e == nil:
-		return failed("rmdir: '%s': No such directory", name)
-	case e.folder == nil:
-		return failed("rmdir: '%s': Not a directory", name)
-	case len(e.folder.entries) > 0:
-		return failed("rmdir: '%s': Directory not empty", name)
-	}
+	refuseIf(e == nil, failed("rmdir: '%s': No such directory", name))
+	refuseIf(e.folder == nil, failed("rmdir: '%s': Not a directory", name))
+	refuseIf(len(e.folder.entries) > 0, failed("rmdir: '%s': Directory not empty", name))
 	f.current.remove(e)
 	return result("result", fmt.Sprintf("'%s' removed", name))
 }

@@ -82,10 +82,7 @@ func (m *messages) listUsers(arguments) python.Value {
 }
 
 func (m *messages) userID(a arguments) python.Value {
-	id, known := m.dict("user_map").Get(a.key(0))
-	if !known {
-		return failed("User '%s' not found in the workspace.", python.String(a[0]))
-	}
+	id := lookup(m.dict("user_map"), a.key(0), failed("User '%s' not found in the workspace.", python.String(a[0])))
 	return result("user_id", id)
 }
 
@@ -103,13 +100,9 @@ func (m *messages) loginStatus(arguments) python.Value {
 }
 
 func (m *messages) send(a arguments) python.Value {
-	if !m.loggedIn() {
-		return failed("%s", nobodyLoggedIn)
-	}
+	refuseIf(!m.loggedIn(), failed("%s", nobodyLoggedIn))
 	receiver := python.String(a[0])
-	if !m.user(a[0]) {
-		return failed("Receiver ID '%s' not found.", receiver)
-	}
+	refuseIf(!m.user(a[0]), failed("Receiver ID '%s' not found.", receiver))
 	ids := m.value("generated_ids").(*python.Set)
 	id := m.random.Between(10000, 99999)
 	for ids.Has(id) {
@@ -124,9 +117,7 @@ func (m *messages) send(a arguments) python.Value {
 }
 
 func (m *messages) remove(a arguments) python.Value {
-	if !m.loggedIn() {
-		return failed("%s", nobodyLoggedIn)
-	}
+	refuseIf(!m.loggedIn(), failed("%s", nobodyLoggedIn))
 	inbox := m.list("inbox")
 	for i := len(inbox.Items) - 1; i >= 0; i-- {
 		if receiver, _ := first(inbox.Items[i]); python.Equal(receiver, a[0]) {
@@ -141,9 +132,7 @@ func (m *messages) remove(a arguments) python.Value {
 }
 
 func (m *messages) sent(arguments) python.Value {
-	if !m.loggedIn() {
-		return failed("%s", nobodyLoggedIn)
-	}
+	refuseIf(!m.loggedIn(), failed("%s", nobodyLoggedIn))
 	byReceiver := &python.Dict{}
 	for _, item := range m.list("inbox").Items {
 		receiver, content := first(item)
@@ -170,17 +159,13 @@ func (m *messages) addContact(a arguments) python.Value {
 		raise("user_count is no int")
 	}
 	id := fmt.Sprintf("USR%03d", count)
-	if m.user(id) {
-		return failed("User ID '%s' already exists.", id)
-	}
+	refuseIf(m.user(id), failed("User ID '%s' already exists.", id))
 	users.Set(a[0], id)
 	return result("added_status", true, "user_id", id, "message", fmt.Sprintf("Contact '%s' added successfully.", name))
 }
 
 func (m *messages) search(a arguments) python.Value {
-	if !m.loggedIn() {
-		return failed("%s", nobodyLoggedIn)
-	}
+	refuseIf(!m.loggedIn(), failed("%s", nobodyLoggedIn))
 	keyword := strings.ToLower(a.text(0))
 	found := python.NewList()
 	for _, item := range m.list("inbox").Items {
@@ -197,9 +182,7 @@ func (m *messages) search(a arguments) python.Value {
 }
 
 func (m *messages) stats(arguments) python.Value {
-	if !m.loggedIn() {
-		return failed("%s", nobodyLoggedIn)
-	}
+	refuseIf(!m.loggedIn(), failed("%s", nobodyLoggedIn))
 	inbox, contacts := m.list("inbox").Items, &python.Dict{}
 	for _, item := range inbox {
 		receiver, _ := first(item)

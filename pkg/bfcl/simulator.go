@@ -87,6 +87,8 @@ func (s *Simulator) Execute(call Call) (result Result) {
 		case nil:
 		case exception:
 			result = wrong(string(raised))
+		case refusal:
+			result = shown(raised.result)
 		default:
 			panic(raised)
 		}
@@ -99,17 +101,21 @@ func (s *Simulator) Execute(call Call) (result Result) {
 	if err != nil {
 		return wrong(err.Error())
 	}
-	switch value := f.run(object, bound).(type) {
-	case *python.Dict:
-		_, failed := value.Get("error")
-		text, ok := python.JSON(value)
-		if !ok {
-			text = python.String(value)
-		}
-		return Result{Text: text, Failed: failed}
-	default:
+	return shown(f.run(object, bound))
+}
+
+// shown is what a method returns as a policy is shown it.
+func shown(value python.Value) Result {
+	dict, ok := value.(*python.Dict)
+	if !ok {
 		return Result{Text: python.String(value)}
 	}
+	_, failed := dict.Get("error")
+	text, ok := python.JSON(dict)
+	if !ok {
+		text = python.String(dict)
+	}
+	return Result{Text: text, Failed: failed}
 }
 
 func wrong(why string) Result { return Result{Text: "Error during execution: " + why, Failed: true} }

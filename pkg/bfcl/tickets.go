@@ -45,12 +45,8 @@ func rightPriority(priority python.Value) bool {
 }
 
 func (t *tickets) create(a arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("User not authenticated. Please log in to create a ticket.")
-	}
-	if !rightPriority(a.number(2)) {
-		return failed("Invalid priority. Priority must be between 1 and 5.")
-	}
+	refuseIf(!t.loggedIn(), failed("User not authenticated. Please log in to create a ticket."))
+	refuseIf(!rightPriority(a.number(2)), failed("Invalid priority. Priority must be between 1 and 5."))
 	ticket := python.NewDict("id", t.next("ticket_counter"), "title", a[0], "description", a[1],
 		"status", "Open", "priority", a[2], "created_by", t.value("current_user"))
 	queue := t.list("ticket_queue")
@@ -67,24 +63,16 @@ func (t *tickets) get(a arguments) python.Value {
 
 func (t *tickets) closeTicket(a arguments) python.Value {
 	ticket := t.find(a[0])
-	if ticket == nil {
-		return noTicket(a[0])
-	}
-	if python.Equal(member(ticket, "status"), "Closed") {
-		return failed("Ticket with ID %s is already closed.", python.String(a[0]))
-	}
+	refuseIf(ticket == nil, noTicket(a[0]))
+	refuseIf(python.Equal(member(ticket, "status"), "Closed"), failed("Ticket with ID %s is already closed.", python.String(a[0])))
 	ticket.Set("status", "Closed")
 	return result("status", fmt.Sprintf("Ticket %s has been closed successfully.", python.String(a[0])))
 }
 
 func (t *tickets) resolve(a arguments) python.Value {
 	ticket := t.find(a[0])
-	if ticket == nil {
-		return noTicket(a[0])
-	}
-	if python.Equal(member(ticket, "status"), "Resolved") {
-		return failed("Ticket with ID %s is already resolved.", python.String(a[0]))
-	}
+	refuseIf(ticket == nil, noTicket(a[0]))
+	refuseIf(python.Equal(member(ticket, "status"), "Resolved"), failed("Ticket with ID %s is already resolved.", python.String(a[0])))
 	ticket.Set("status", "Resolved")
 	ticket.Set("resolution", a[1])
 	return result("status", fmt.Sprintf("Ticket %s has been resolved successfully.", python.String(a[0])))
@@ -92,9 +80,7 @@ func (t *tickets) resolve(a arguments) python.Value {
 
 func (t *tickets) edit(a arguments) python.Value {
 	ticket := t.find(a[0])
-	if ticket == nil {
-		return noTicket(a[0])
-	}
+	refuseIf(ticket == nil, noTicket(a[0]))
 	updates, ok := a[1].(*python.Dict)
 	if !ok {
 		raise("updates must be a dict, not %s", python.TypeName(a[1]))
@@ -133,9 +119,7 @@ func (t *tickets) logout(arguments) python.Value {
 }
 
 func (t *tickets) ofUser(a arguments) python.Value {
-	if !t.loggedIn() {
-		return python.NewList(failed("User not authenticated. Please log in to view tickets."))
-	}
+	refuseIf(!t.loggedIn(), python.NewList(failed("User not authenticated. Please log in to view tickets.")))
 	wanted := "" // any status
 	if python.Truth(a[0]) {
 		wanted = lowerCase(a[0])

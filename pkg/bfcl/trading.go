@@ -75,54 +75,26 @@ func (t *trading) symbol(a arguments) python.Value {
 }
 
 func (t *trading) stock(a arguments) python.Value {
-	stock, known := t.dict("stocks").Get(a.key(0))
-	if !known {
-		return noStock(a[0])
-	}
-	return stock
+	return lookup(t.dict("stocks"), a.key(0), noStock(a[0]))
 }
 
-// find looks an order up; refusal says why there is none. Nobody has to be
-// logged in.
-func (t *trading) find(id python.Value) (order, refusal python.Value) {
-	order, found := t.dict("orders").Get(id)
-	if !found {
-		return nil, failed("Order with ID %s not found.", python.String(id))
-	}
-	return order, nil
-}
-
+// order looks an order up. Nobody has to be logged in.
 func (t *trading) order(a arguments) python.Value {
-	order, refusal := t.find(a.key(0))
-	if refusal != nil {
-		return refusal
-	}
-	return order
+	return lookup(t.dict("orders"), a.key(0), failed("Order with ID %s not found.", python.String(a[0])))
 }
 
 func (t *trading) cancel(a arguments) python.Value {
-	order, refusal := t.find(a.key(0))
-	if refusal != nil {
-		return refusal
-	}
-	if python.Equal(member(order, "status"), "Completed") {
-		return failed("Can't cancel order %s. Order is already completed.", python.String(a[0]))
-	}
+	order := t.order(a)
+	refuseIf(python.Equal(member(order, "status"), "Completed"), failed("Can't cancel order %s. Order is already completed.", python.String(a[0])))
 	order.(*python.Dict).Set("status", "Cancelled")
 	return result("order_id", a[0], "status", "Cancelled")
 }
 
 func (t *trading) place(a arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("%s", notTrading)
-	}
+	refuseIf(!t.loggedIn(), failed("%s", notTrading))
 	kind, symbol, amount := a.text(0), a.key(1), a.number(3)
-	if _, known := t.dict("stocks").Get(symbol); !known {
-		return noStock(symbol)
-	}
-	if !less(int64(0), a.number(2)) || !less(int64(0), amount) {
-		return failed("Price and amount must be above 0.")
-	}
+	lookup(t.dict("stocks"), symbol, noStock(symbol))
+	refuseIf(!less(int64(0), a.number(2)) || !less(int64(0), amount), failed("Price and amount must be above 0."))
 	price := must(python.Float(a[2]))
 	if strings.EqualFold(kind, "buy") { // shares are paid for as whole ones
 		shares := math.Trunc(must(python.Float(amount)))
@@ -139,9 +111,7 @@ func (t *trading) place(a arguments) python.Value {
 func (t *trading) balance() python.Value { return member(t.dict("account_info"), "balance") }
 
 func (t *trading) account(arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("%s", notTrading)
-	}
+	refuseIf(!t.loggedIn(), failed("%s", notTrading))
 	return t.dict("account_info")
 }
 
@@ -179,40 +149,26 @@ func (t *trading) move(kind string, o python.Operator, amount python.Value) pyth
 }
 
 func (t *trading) fund(a arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("%s", notTrading)
-	}
-	if !less(int64(0), a.number(0)) {
-		return failed("Funding amount must be above 0.")
-	}
+	refuseIf(!t.loggedIn(), failed("%s", notTrading))
+	refuseIf(!less(int64(0), a.number(0)), failed("Funding amount must be above 0."))
 	return result("status", "Account funded successfully", "new_balance", t.move("deposit", '+', a[0]))
 }
 
 func (t *trading) withdraw(a arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("%s", notTrading)
-	}
+	refuseIf(!t.loggedIn(), failed("%s", notTrading))
 	if status := t.value("market_status"); !python.Equal(status, "Open") {
 		return failed("Funds can only be withdrawn while the market is open. It is %s.", python.String(status))
 	}
-	if !less(int64(0), a.number(0)) {
-		return failed("Withdrawal amount must be above 0.")
-	}
-	if less(t.balance(), a[0]) {
-		return failed("Insufficient funds for the withdrawal.")
-	}
+	refuseIf(!less(int64(0), a.number(0)), failed("Withdrawal amount must be above 0."))
+	refuseIf(less(t.balance(), a[0]), failed("Insufficient funds for the withdrawal."))
 	return result("status", "Withdrawal successful", "new_balance", t.move("withdrawal", '-', a[0]))
 }
 
 func (t *trading) unwatch(a arguments) python.Value {
-	if !t.loggedIn() {
-		return failed("%s", notTrading)
-	}
+	refuseIf(!t.loggedIn(), failed("%s", notTrading))
 	list := t.list("watch_list")
 	i := position(list, a[0])
-	if i < 0 {
-		return failed("Stock %s not found in watchlist.", python.String(a[0]))
-	}
+	refuseIf(i < 0, failed("Stock %s not found in watchlist.", python.String(a[0])))
 	list.Items = append(list.Items[:i], list.Items[i+1:]...)
 	return result("status", fmt.Sprintf("Stock %s removed from watchlist successfully.", python.String(a[0])))
 }
@@ -220,9 +176,7 @@ func (t *trading) unwatch(a arguments) python.Value {
 // watchlist, orderHistory and transactions refuse with a list, which is no
 // failure of the call.
 func (t *trading) watchlist(arguments) python.Value {
-	if !t.loggedIn() {
-		return python.Strings("Error: User not authenticated. Please log in to view the watchlist.")
-	}
+	refuseIf(!t.loggedIn(), python.Strings("Error: User not authenticated. Please log in to view the watchlist."))
 	return result("watchlist", t.list("watch_list"))
 }
 
@@ -237,40 +191,28 @@ func (t *trading) watch(a arguments) python.Value {
 }
 
 func (t *trading) orderHistory(arguments) python.Value {
-	if !t.loggedIn() {
-		return python.NewList(failed("User not authenticated. Please log in to view order history."))
-	}
+	refuseIf(!t.loggedIn(), python.NewList(failed("User not authenticated. Please log in to view order history.")))
 	return result("history", python.NewList(t.dict("orders").Keys()...))
 }
 
 // day reads a date argument; one that is left out bounds nothing.
-func day(a python.Value, open time.Time) (time.Time, python.Value) {
+func day(a python.Value, open time.Time) time.Time {
 	if !python.Truth(a) {
-		return open, nil
+		return open
 	}
 	text, ok := a.(string)
 	if !ok {
 		raise("a date must be a str, not %s", python.TypeName(a))
 	}
 	date, err := time.Parse(time.DateOnly, text)
-	if err != nil {
-		return date, failed("Invalid date '%s'. Please use 'YYYY-MM-DD'.", text)
-	}
-	return date, nil
+	refuseIf(err != nil, failed("Invalid date '%s'. Please use 'YYYY-MM-DD'.", text))
+	return date
 }
 
 func (t *trading) transactions(a arguments) python.Value {
-	if !t.loggedIn() {
-		return python.NewList(failed("User not authenticated. Please log in to view transaction history."))
-	}
-	start, refusal := day(a[0], time.Time{})
-	if refusal != nil {
-		return refusal
-	}
-	end, refusal := day(a[1], time.Unix(math.MaxInt32, 0))
-	if refusal != nil {
-		return refusal
-	}
+	refuseIf(!t.loggedIn(), python.NewList(failed("User not authenticated. Please log in to view transaction history.")))
+	start := day(a[0], time.Time{})
+	end := day(a[1], time.Unix(math.MaxInt32, 0))
 	within := python.NewList()
 	for _, transaction := range t.list("transaction_history").Items {
 		at, err := time.Parse(timeLayout, python.String(member(transaction, "timestamp")))

@@ -63,22 +63,15 @@ func (t *travel) fiscalYear(arguments) python.Value {
 	return result("budget_fiscal_year", table[string]("TravelAPI", "budget_fiscal_year"))
 }
 
-// locked says why a token opens nothing; the failure of a call that reports
+// unlock refuses a token that opens nothing; the failure of a call that reports
 // its status has that status too.
-func (t *travel) locked(token python.Value, status ...python.Value) python.Value {
-	switch {
-	case python.Equal(t.value("token_expires_in"), int64(0)):
-		return result(append(status, "error", "Token expired")...)
-	case !python.Equal(token, t.value("access_token")):
-		return result(append(status, "error", "Invalid access token")...)
-	}
-	return nil
+func (t *travel) unlock(token python.Value, status ...python.Value) {
+	refuseIf(python.Equal(t.value("token_expires_in"), int64(0)), result(append(status, "error", "Token expired")...))
+	refuseIf(!python.Equal(token, t.value("access_token")), result(append(status, "error", "Invalid access token")...))
 }
 
 func (t *travel) registerCard(a arguments) python.Value {
-	if refusal := t.locked(a[0]); refusal != nil {
-		return refusal
-	}
+	t.unlock(a[0])
 	cards := t.dict("credit_card_list")
 	id := t.random.Digits(12)
 	cards.Set(id, python.NewDict("card_number", a[1], "expiration_date", a[2], "cardholder_name", a[3],
@@ -115,53 +108,32 @@ func (t *travel) flightCost(a arguments) python.Value {
 }
 
 func (t *travel) cardBalance(a arguments) python.Value {
-	if refusal := t.locked(a[0]); refusal != nil {
-		return refusal
-	}
-	card, known := t.dict("credit_card_list").Get(a.key(1))
-	if !known {
-		return failed("Card not found")
-	}
+	t.unlock(a[0])
+	card := lookup(t.dict("credit_card_list"), a.key(1), failed("Card not found"))
 	return result("card_balance", member(card, "balance"))
 }
 
 func (t *travel) book(a arguments) python.Value {
-	refuse := func(why string) python.Value { return result("booking_status", false, "error", why) }
-	if refusal := t.locked(a[0], "booking_status", false); refusal != nil {
-		return refusal
-	}
-	card, known := t.dict("credit_card_list").Get(a.key(1))
-	if !known {
-		return refuse("Card not found")
-	}
+	refused := func(why string) python.Value { return result("booking_status", false, "error", why) }
+	t.unlock(a[0], "booking_status", false)
+	card := lookup(t.dict("credit_card_list"), a.key(1), refused("Card not found"))
 	purse, ok := card.(*python.Dict)
 	if !ok {
 		raise("'%s' object has no attribute 'get'", python.TypeName(card))
 	}
-	balance, known := purse.Get("balance")
-	if !known {
-		return refuse("Balance not found")
-	}
+	balance := lookup(purse, "balance", refused("Balance not found"))
 	airports := table[*python.List]("TravelAPI", "airports")
-	if !contains(airports, a[3]) || !contains(airports, a[4]) {
-		return refuse("Invalid airport code")
-	}
+	refuseIf(!contains(airports, a[3]) || !contains(airports, a[4]), refused("Invalid airport code"))
 	date := a.text(2)
 	if _, err := time.Parse(time.DateOnly, date); err != nil {
-		return refuse("Invalid travel date. Please use 'YYYY-MM-DD'.")
+		return refused("Invalid travel date. Please use 'YYYY-MM-DD'.")
 	}
-	if _, known := table[*python.Dict]("TravelAPI", "class_factor").Get(a.key(5)); !known {
-		return refuse("Invalid travel class. Options are: economy, business, first.")
-	}
-	if _, known := table[*python.Dict]("TravelAPI", "flight_base_cost").Get(a.text(3) + "|" + a.text(4)); !known {
-		return refuse("No available route for the given parameters.")
-	}
+	lookup(table[*python.Dict]("TravelAPI", "class_factor"), a.key(5), refused("Invalid travel class. Options are: economy, business, first."))
+	lookup(table[*python.Dict]("TravelAPI", "flight_base_cost"), a.text(3)+"|"+a.text(4), refused("No available route for the given parameters."))
 	price := cost(a.text(3), a.text(4), date, a.text(5))
-	if less(balance, price) {
-		return refuse("Insufficient funds")
-	}
+	refuseIf(less(balance, price), refused("Insufficient funds"))
 	if limit := t.value("budget_limit"); limit != nil && less(balance, limit) {
-		return refuse("Balance is less than the budget limit")
+		return refused("Balance is less than the budget limit")
 	}
 	purse.Set("balance", apply('-', balance, price))
 	booking, transaction := t.random.Digits(7), t.random.Digits(8)
@@ -171,13 +143,8 @@ func (t *travel) book(a arguments) python.Value {
 }
 
 func (t *travel) invoice(a arguments) python.Value {
-	if refusal := t.locked(a[0]); refusal != nil {
-		return refusal
-	}
-	booking, known := t.dict("booking_record").Get(a.key(1))
-	if !known {
-		return failed("Booking not found")
-	}
+	t.unlock(a[0])
+	booking := lookup(t.dict("booking_record"), a.key(1), failed("Booking not found"))
 	invoice := python.NewDict("booking_id", a[1])
 	for _, field := range []string{"travel_date", "travel_from", "travel_to", "travel_class", "travel_cost", "transaction_id"} {
 		invoice.Set(field, member(booking, field))
@@ -186,9 +153,7 @@ func (t *travel) invoice(a arguments) python.Value {
 }
 
 func (t *travel) history(a arguments) python.Value {
-	if refusal := t.locked(a[0]); refusal != nil {
-		return refusal
-	}
+	t.unlock(a[0])
 	return result("booking_history", t.dict("booking_record"))
 }
 
@@ -197,9 +162,7 @@ func (t *travel) airports(arguments) python.Value {
 }
 
 func (t *travel) cancel(a arguments) python.Value {
-	if refusal := t.locked(a[0], "cancel_status", false); refusal != nil {
-		return refusal
-	}
+	t.unlock(a[0], "cancel_status", false)
 	bookings := t.dict("booking_record")
 	booking, known := bookings.Get(a.key(1))
 	if !known {
@@ -232,30 +195,22 @@ func (t *travel) exchange(a arguments) python.Value {
 var today = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func (t *travel) verify(a arguments) python.Value {
-	refuse := func(why string) python.Value {
+	refused := func(why string) python.Value {
 		return result("verification_status", false, "verification_failure", why)
 	}
 	if !python.Equal(a[0], t.value("user_first_name")) || !python.Equal(a[1], t.value("user_last_name")) {
-		return refuse(fmt.Sprintf("Cannot book flight information for another user.Expected %s %s, got %s %s",
+		return refused(fmt.Sprintf("Cannot book flight information for another user.Expected %s %s, got %s %s",
 			python.String(t.value("user_first_name")), python.String(t.value("user_last_name")), python.String(a[0]), python.String(a[1])))
 	}
 	born, err := time.Parse(time.DateOnly, a.text(2))
-	if err != nil {
-		return refuse("Invalid date of birth format. Please use YYYY-MM-DD.")
-	}
-	if born.AddDate(18, 0, 0).After(today) {
-		return refuse("Traveler must be at least 18 years old.")
-	}
-	if !strings.HasPrefix(a.text(3), "US") {
-		return refuse("Passport must be issued by the United States.")
-	}
+	refuseIf(err != nil, refused("Invalid date of birth format. Please use YYYY-MM-DD."))
+	refuseIf(born.AddDate(18, 0, 0).After(today), refused("Traveler must be at least 18 years old."))
+	refuseIf(!strings.HasPrefix(a.text(3), "US"), refused("Passport must be issued by the United States."))
 	return result("verification_status", true)
 }
 
 func (t *travel) setBudget(a arguments) python.Value {
-	if refusal := t.locked(a[0]); refusal != nil {
-		return refusal
-	}
+	t.unlock(a[0])
 	limit := must(python.Float(a[1]))
 	t.Set("budget_limit", limit)
 	return result("budget_limit", limit)
@@ -270,29 +225,20 @@ func (t *travel) nearestAirport(a arguments) python.Value {
 }
 
 func (t *travel) insure(a arguments) python.Value {
-	refuse := func(why string) python.Value { return result("insurance_status", false, "error", why) }
-	if refusal := t.locked(a[0], "insurance_status", false); refusal != nil {
-		return refusal
-	}
+	refused := func(why string) python.Value { return result("insurance_status", false, "error", why) }
+	t.unlock(a[0], "insurance_status", false)
 	if limit := t.value("budget_limit"); limit != nil && less(limit, a.number(2)) {
-		return refuse("Exceeded budget limit")
+		return refused("Exceeded budget limit")
 	}
-	if _, known := t.dict("booking_record").Get(a.key(3)); !known {
-		return refuse("Booking not found")
-	}
-	card, known := t.dict("credit_card_list").Get(a.key(4))
-	if !known {
-		return refuse("Credit card not registered")
-	}
+	lookup(t.dict("booking_record"), a.key(3), refused("Booking not found"))
+	card := lookup(t.dict("credit_card_list"), a.key(4), refused("Credit card not registered"))
 	balance := apply('-', member(card, "balance"), a.number(2))
 	card.(*python.Dict).Set("balance", balance)
 	return result("insurance_id", t.random.Digits(9), "insurance_status", true)
 }
 
 func (t *travel) support(a arguments) python.Value {
-	if _, known := t.dict("booking_record").Get(a.key(0)); !known {
-		return failed("Booking not found")
-	}
+	lookup(t.dict("booking_record"), a.key(0), failed("Booking not found"))
 	return result("customer_support_message", table[string]("TravelAPI", "customer_support_message"))
 }
 

@@ -53,9 +53,7 @@ func (t *tweets) authenticate(a arguments) python.Value {
 func (t *tweets) loginStatus(arguments) python.Value { return result("login_status", t.loggedIn()) }
 
 func (t *tweets) post(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("posting")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("posting"))
 	a.list(1)
 	a.list(2)
 	id := t.next("tweet_counter")
@@ -79,12 +77,8 @@ func appendTo(dict *python.Dict, key, item python.Value) {
 }
 
 func (t *tweets) retweet(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("retweeting")
-	}
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("retweeting"))
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	retweets, user := t.dict("retweets"), t.value("username")
 	if earlier, found := retweets.Get(user); found {
 		if list, ok := earlier.(*python.List); ok && contains(list, a[0]) {
@@ -96,21 +90,14 @@ func (t *tweets) retweet(a arguments) python.Value {
 }
 
 func (t *tweets) comment(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("commenting")
-	}
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("commenting"))
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	appendTo(t.dict("comments"), a[0], python.NewDict("username", t.value("username"), "content", a[1]))
 	return result("comment_status", "Comment added successfully")
 }
 
 func (t *tweets) mention(a arguments) python.Value {
-	tweet, found := t.dict("tweets").Get(a.key(0))
-	if !found {
-		return noTweet(a[0])
-	}
+	tweet := lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	mentions, ok := member(tweet, "mentions").(*python.List)
 	if !ok {
 		raise("mentions is no list")
@@ -120,9 +107,7 @@ func (t *tweets) mention(a arguments) python.Value {
 }
 
 func (t *tweets) follow(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("following users")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("following users"))
 	list := t.list("following_list")
 	follows := contains(list, a[0])
 	if !follows {
@@ -132,16 +117,12 @@ func (t *tweets) follow(a arguments) python.Value {
 }
 
 func (t *tweets) following(arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("listing who is followed")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("listing who is followed"))
 	return result("following_list", t.value("following_list"))
 }
 
 func (t *tweets) unfollow(a arguments) python.Value {
-	if !t.loggedIn() {
-		return notAuthenticated("unfollowing users")
-	}
+	refuseIf(!t.loggedIn(), notAuthenticated("unfollowing users"))
 	list := t.list("following_list")
 	i := position(list, a[0])
 	if i >= 0 {
@@ -151,11 +132,7 @@ func (t *tweets) unfollow(a arguments) python.Value {
 }
 
 func (t *tweets) get(a arguments) python.Value {
-	tweet, found := t.dict("tweets").Get(a.key(0))
-	if !found {
-		return noTweet(a[0])
-	}
-	return tweet
+	return lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 }
 
 // choose lists the tweets that pass.
@@ -195,9 +172,7 @@ func (t *tweets) search(a arguments) python.Value {
 }
 
 func (t *tweets) comments(a arguments) python.Value {
-	if _, found := t.dict("tweets").Get(a.key(0)); !found {
-		return noTweet(a[0])
-	}
+	lookup(t.dict("tweets"), a.key(0), noTweet(a[0]))
 	comments, found := t.dict("comments").Get(a[0])
 	if !found {
 		comments = python.NewList()

@@ -91,24 +91,16 @@ func (v *vehicle) startEngine(a arguments) python.Value {
 		}
 		return failed("All doors must be locked before starting the engine. Not locked: %s.", strings.Join(open, ", "))
 	}
-	if !python.Equal(v.value("brakePedalStatus"), "pressed") || !python.Equal(v.pedalForce, table[int64](vehicleName, "max_brake_force_newton")) {
-		return failed("The brake pedal must be fully pressed when starting the engine.")
-	}
-	if mode != "START" {
-		return failed("Invalid ignition mode: %s.", mode)
-	}
+	refuseIf(!python.Equal(v.value("brakePedalStatus"), "pressed") || !python.Equal(v.pedalForce, table[int64](vehicleName, "max_brake_force_newton")), failed("The brake pedal must be fully pressed when starting the engine."))
+	refuseIf(mode != "START", failed("Invalid ignition mode: %s.", mode))
 	v.Set("engine_state", "running")
 	return result("engineState", "running", "fuelLevel", v.value("fuelLevel"), "batteryVoltage", v.value("batteryVoltage"))
 }
 
 func (v *vehicle) fill(a arguments) python.Value {
-	if less(a.number(0), int64(0)) {
-		return failed("Fuel amount cannot be negative.")
-	}
+	refuseIf(less(a.number(0), int64(0)), failed("Fuel amount cannot be negative."))
 	level := apply('+', v.value("fuelLevel"), a[0])
-	if less(table[int64](vehicleName, "max_fuel_gallons"), level) {
-		return failed("Cannot fill gas above the tank capacity.")
-	}
+	refuseIf(less(table[int64](vehicleName, "max_fuel_gallons"), level), failed("Cannot fill gas above the tank capacity."))
 	v.Set("fuelLevel", level)
 	return result("fuelLevel", level)
 }
@@ -129,9 +121,7 @@ func (v *vehicle) lockDoors(a arguments) python.Value {
 
 func (v *vehicle) climate(a arguments) python.Value {
 	temperature, unit, speed, mode := a.number(0), a.text(1), a.number(2), a.text(3)
-	if less(speed, int64(0)) || less(int64(100), speed) {
-		return failed("Fan speed must be between 0 and 100.")
-	}
+	refuseIf(less(speed, int64(0)) || less(int64(100), speed), failed("Fan speed must be between 0 and 100."))
 	v.Set("acTemperature", temperature)
 	if unit == "fahrenheit" { // any other unit is taken for celsius, and any mode is one
 		v.Set("acTemperature", apply('/', apply('*', apply('-', temperature, int64(32)), int64(5)), int64(9)))
@@ -200,9 +190,7 @@ func (v *vehicle) parkingBrake(a arguments) python.Value {
 
 func (v *vehicle) pressBrake(a arguments) python.Value {
 	position := a.number(0)
-	if less(position, int64(0)) || less(int64(1), position) {
-		return failed("Pedal position must be between 0 and 1.")
-	}
+	refuseIf(less(position, int64(0)) || less(int64(1), position), failed("Pedal position must be between 0 and 1."))
 	if python.Equal(position, int64(0)) {
 		return v.releaseBrake(nil)
 	}
@@ -218,9 +206,7 @@ func (v *vehicle) releaseBrake(arguments) python.Value {
 }
 
 func (v *vehicle) cruise(a arguments) python.Value {
-	if python.Equal(v.value("engine_state"), "stopped") {
-		return failed("Start the engine before activating the cruise control.")
-	}
+	refuseIf(python.Equal(v.value("engine_state"), "stopped"), failed("Start the engine before activating the cruise control."))
 	speed, distance := must(python.Float(a[0])), must(python.Float(a[2]))
 	status := "inactive"
 	v.Set("distanceToNextVehicle", distance) // whether or not the speed is right

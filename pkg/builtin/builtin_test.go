@@ -165,13 +165,13 @@ func TestBadChoices(t *testing.T) {
 // Whatever is registered says what it is, and its settings are described.
 func TestEverythingIsDescribed(t *testing.T) {
 	t.Parallel()
-	for _, name := range env.Names() {
-		m, err := env.Lookup(name)
-		if err != nil || m.Summary == "" {
-			t.Errorf("environment %s: %v has no summary", name, err)
+	for _, name := range env.Axis.Names() {
+		settings, data, err := env.Defaults(name)
+		if err != nil {
+			t.Errorf("environment %s: %v", name, err)
 			continue
 		}
-		for _, f := range append(config.Describe(m.Settings(), "env"), config.Describe(m.Data(), "data")...) {
+		for _, f := range append(config.Describe(settings, "env"), config.Describe(data, "data")...) {
 			if f.Doc == "" {
 				t.Errorf("environment %s: %s has no comment", name, f.Path)
 			}

@@ -26,7 +26,7 @@ type DataGenerateOptions struct {
 
 // generators are the environments that have a generator, by name.
 func generators() (names []string, byName map[string]*env.Generator) {
-	return env.Having(func(m env.Maker) *env.Generator { return m.Generator })
+	return env.Having(func(m env.Setup) *env.Generator { return m.Generator })
 }
 
 func dataGenerateCommand() *cli.Command {
@@ -52,7 +52,7 @@ func dataGenerateCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "generate", Usage: "write " + strings.Join(summaries, "; "),
 		Flags: append(flags,
-			&cli.StringFlag{Name: "env", Usage: "generate problems of `ENVIRONMENT`: " + strings.Join(names, " or "), Value: env.Default(), Destination: &o.Env},
+			&cli.StringFlag{Name: "env", Usage: "generate problems of `ENVIRONMENT`: " + strings.Join(names, " or "), Value: env.Axis.Default(), Destination: &o.Env},
 			&cli.StringFlag{Name: "split", Usage: "train or test", Value: "train", Destination: &split},
 			&cli.Uint64Flag{Name: "seed", Usage: "seed of the problems", Value: 1, Destination: &o.Seed},
 			&cli.StringFlag{Name: "out", Usage: "write and seal `FILE`; default: standard output", Destination: &o.Out},
@@ -73,7 +73,7 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 		return exitcode.Usagef("--split: got %q, want train or test", o.Split)
 	}
 	if o.Env == "" {
-		o.Env = env.Default()
+		o.Env = env.Axis.Default()
 	}
 	names, byName := generators()
 	generator, ok := byName[o.Env]

@@ -158,7 +158,7 @@ type trial struct {
 // prompts words the prompts of all problems, shows the first, and sees what the
 // policy's template and context make of all.
 func (t *trial) prompts() error {
-	train, test := t.Env.Tasks(env.Train), t.Env.Tasks(env.Test)
+	train, test := t.Env.Set().Tasks(env.Train), t.Env.Set().Tasks(env.Test)
 	t.found.Problems, t.found.HeldOut = len(train), len(test)
 	format, room, err := warm.Chat(t.Job.Recipe, t.Env, t.model)
 	if err != nil {
@@ -223,7 +223,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	}
 	defer sampler.Close()
 	var instances []shard.Instance
-	for i, task := range t.Env.Tasks(env.Train)[:len(t.found.Prompts)] {
+	for i, task := range t.Env.Set().Tasks(env.Train)[:len(t.found.Prompts)] {
 		messages, err := t.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		if err != nil {
 			return nil, err
@@ -243,7 +243,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	}
 	var attempts []env.Attempt
 	for _, rows := range shard.Traces(batch.Rows(0, 0)) {
-		task, _ := t.Env.Task(taskOf[rows[0].InstanceID])
+		task, _ := t.Env.Set().Task(taskOf[rows[0].InstanceID])
 		a := env.Attempt{Task: task, Kind: shard.KindInitial}
 		for _, row := range rows {
 			for _, at := range env.Said(row.Messages, int(row.PromptMessages)) {
@@ -271,7 +271,7 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 	}
 	defer file.Close()
 	lines := jsonlines.NewReader(ctx, file)
-	train := t.Env.Tasks(env.Train)
+	train := t.Env.Set().Tasks(env.Train)
 	var attempts []env.Attempt
 	for {
 		line, err := lines.Next()
@@ -291,7 +291,7 @@ func (t *trial) given(ctx context.Context) ([]env.Attempt, error) {
 		task := train[len(attempts)%len(train)]
 		if given.ID != "" {
 			ok := false
-			if task, ok = t.Env.Task(given.ID); !ok {
+			if task, ok = t.Env.Set().Task(given.ID); !ok {
 				return nil, exitcode.Dataf("--responses %s, line %d: there is no task %q", t.options.Responses, lines.Number, given.ID)
 			}
 		}

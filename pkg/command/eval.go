@@ -101,7 +101,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	spec := &measured.Evaluation
 	o.change(spec)
 	if spec.Problems == 0 {
-		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.Env.Tasks(env.Split(measured.Set))))
+		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.Env.Set().Tasks(env.Split(measured.Set))))
 	}
 	p.Job.Recipe.Evaluation = measured.Only()
 	sampler, err := rollout.OpenSampler(ctx, p.Job.Recipe, p.Job.Process, o.Policy, p.Env.Traits().Turns)

@@ -24,3 +24,12 @@ func Draw[T any](all []T, n int, stream rng.Stream) (drawn, left []T) {
 	}
 	return drawn, left
 }
+
+// Limit keeps n of the tasks of a split, drawn by the seed; all for 0.
+func Limit[T any](all []T, n int, seed uint64, split Split) []T {
+	if n <= 0 {
+		return all
+	}
+	kept, _ := Draw(all, n, rng.New(seed, rng.PurposeData, 0, "limit/"+string(split), 0))
+	return kept
+}

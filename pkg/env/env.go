@@ -10,67 +10,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
-
-// Split is a part of a task set.
-type Split string
-
-// The splits of a task set. No task is in both.
-const (
-	Train Split = "train"
-	Test  Split = "test" // held out: evaluation only
-)
-
-// Task is one problem.
-type Task struct {
-	ID       string // unique over all splits; stable between runs
-	Kind     string // for breakdowns in reports, for example "add" or the data file's module
-	Level    int    // difficulty, where the source says; 0 else
-	Question string
-	Answer   string // reference answer; of a multiple-choice problem the letter of the right option
-
-	Form    string   // of the answer, where the source says: integer, float, bool, list or option; empty else
-	Choices []string // options of a multiple-choice problem, in the order of their letters from A
-}
-
-// Row is the task as tasks.parquet has it. source is whatever else the
-// environment needs to know of it.
-func (t Task) Row(environment string, split Split, source string) shard.TaskRow {
-	return shard.TaskRow{
-		TaskID: t.ID, Env: environment, Split: string(split), Kind: t.Kind, Level: int32(t.Level),
-		Question: t.Question, Answer: t.Answer, Form: t.Form, Choices: t.Choices, Source: source,
-	}
-}
-
-// TaskOf is the inverse of [Task.Row].
-func TaskOf(row shard.TaskRow) Task {
-	return Task{
-		ID: row.TaskID, Kind: row.Kind, Level: int(row.Level),
-		Question: row.Question, Answer: row.Answer, Form: row.Form, Choices: row.Choices,
-	}
-}
-
-// TrainingTasks are the tasks of the training split whose kind is one of kinds
-// ([config.Matches]); all of them for no kinds. It is an error to have none: of the
-// data, or of the setting by which the recipe names the kinds.
-func TrainingTasks(e Env, setting string, kinds []string) ([]Task, error) {
-	tasks := e.Tasks(Train)
-	if len(tasks) == 0 {
-		return nil, exitcode.Dataf("the training split of environment %q is empty", e.Name())
-	}
-	if len(kinds) == 0 {
-		return tasks, nil
-	}
-	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !config.Matches(t.Kind, kinds) })
-	if len(tasks) == 0 {
-		return nil, exitcode.Usagef("environment %q has no training task of a kind in %s %q", e.Name(), setting, kinds)
-	}
-	return tasks, nil
-}
 
 // TurnVerdict is the judgement on one message of the policy: what the attempt
 // would come to if it ended there.
@@ -210,12 +152,6 @@ type Other struct {
 	Right bool
 }
 
-// Input is a data file that an environment was made from.
-type Input struct {
-	Path   string
-	SHA256 string // hexadecimal, of the whole file
-}
-
 // Step is what comes after a message of the policy.
 type Step struct {
 	Messages []shard.Message // to append before the policy speaks again; none when the attempt is over or waits
@@ -283,90 +219,32 @@ type Traits struct {
 	Transcript bool
 }
 
-// Threaded is an environment that does more at a time where there are more threads.
-type Threaded interface {
-	// UseThreads is called before the first prompt, if at all.
-	UseThreads(n int)
-}
-
-// Closer is an environment that has programs, which end with it.
-type Closer interface {
-	// Close ends them, with all that they have started, and waits until they are gone.
-	Close()
-}
-
-// Close closes an environment, if it has anything to close.
-func Close(e Env) {
-	if closer, ok := e.(Closer); ok {
-		closer.Close()
-	}
-}
-
-// Logged is an environment whose programs have something to say.
-type Logged interface {
-	// LogTo is called before the first prompt, if at all.
-	LogTo(log func(format string, args ...any))
-}
-
-// LogTo has an environment log, if it has anything to say.
-func LogTo(e Env, log func(format string, args ...any)) {
-	if logged, ok := e.(Logged); ok {
-		logged.LogTo(log)
-	}
-}
-
-// Texter is an environment whose problems are unlike what a policy writes.
-type Texter interface {
-	// Texts are like what a policy reads and writes, for the training of a
-	// tokenizer; none where the problems are.
-	Texts() []string
-}
-
 // Assistant is a policy that is never trained. It gives its most probable answer
 // to a conversation; cut says that the answer ended at its bound.
 type Assistant func(ctx context.Context, messages []shard.Message) (text string, cut bool, err error)
 
-// Assisted is an environment that asks such a policy for help with scores.
+// Tail is the end of a text that takes at most so many of a policy's tokens.
+type Tail func(text string, tokens int) string
+
+// Assisted is an environment whose scores depend on policies: feedback is cut to a
+// number of the trained policy's tokens, and programs may be instrumented by an
+// assistant.
 type Assisted interface {
+	// CutBy is called before the first score, wherever a policy is known.
+	CutBy(tail Tail)
 	// Assist is called before the first score, if at all: evaluations have no
 	// assistant.
 	Assist(a Assistant)
 }
 
-// Tail is the end of a text that takes at most so many of a policy's tokens.
-type Tail func(text string, tokens int) string
-
-// Brief is an environment that tells the policy no more than a number of its
-// tokens.
-type Brief interface {
-	// CutBy is called before the first score, wherever a policy is known.
-	CutBy(tail Tail)
-}
-
-// Env is one environment, set up by a recipe.
+// Env is one environment, set up by a recipe: its tasks, and what it asks, answers and
+// scores.
 type Env interface {
-	Name() string
+	// Set holds the tasks. An environment embeds it, or returns it.
+	Set() *TaskSet
 
 	// Traits say how the environment behaves.
 	Traits() Traits
-
-	// Inputs lists the data files that the tasks were read from.
-	Inputs() []Input
-
-	// LeftOut counts the tasks that are not trained on because they are held
-	// out, or that were generated and a file of either split has the same; names
-	// are those of tasks that have one.
-	LeftOut() (count int, names []string)
-
-	// Tasks lists the tasks of a split in a fixed order.
-	Tasks(split Split) []Task
-	// Task finds a task of any split by its id.
-	Task(id string) (Task, bool)
-
-	// Rows is everything that the environment knows of its tasks: those to
-	// train on and then those held out, each in their order. From the rows and
-	// the recipe the same environment can be made without the files.
-	Rows() ([]shard.TaskRow, error)
 
 	// Prompt builds the messages of an instance. The parent of a first attempt
 	// ([shard.KindInitial]) is empty.

@@ -60,6 +60,29 @@ func CheckTemplate(c *config.Checker, field, text string, needs ...[]string) {
 	}
 }
 
+// CheckTemplates checks the templates of a first answer, of a better one and of another
+// one, which stand at fields below prefix.
+func CheckTemplates(c *config.Checker, prefix, initial, improve, diverge string) {
+	CheckTemplate(c, prefix+".initial", initial, NeedsQuestion)
+	CheckTemplate(c, prefix+".improve", improve, NeedsTask, NeedsPrevious)
+	CheckTemplate(c, prefix+".diverge", diverge, NeedsTask, NeedsPrevious)
+}
+
+// CheckProblems checks that evaluation.problems, where it is 1 or more, is not above
+// what the recipe's field keeps of the held-out tasks; 0 keeps all.
+func CheckProblems(c *config.Checker, field string, kept int) {
+	if problems, _ := config.Find[int](c.Settings(), "evaluation.problems"); kept > 0 && problems > kept {
+		c.Add("evaluation.problems", problems, "must not be above %s %d", field, kept)
+	}
+}
+
+// Fill puts values in the place of a template's names, in one pass: a name inside a
+// value, which a policy or a data file may have written, stays text. A name in braces
+// that is none of ours stays too: \boxed{answer}.
+func Fill(template, question, instruction, previous string) string {
+	return strings.NewReplacer("{question}", question, "{instruction}", instruction, "{previous_response}", previous).Replace(template)
+}
+
 // CheckSetName checks the name of a set of held-out tasks, which is that of its
 // split too. seen are those before it.
 func CheckSetName(c *config.Checker, field, name string, seen map[string]bool) {

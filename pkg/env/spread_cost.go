@@ -6,14 +6,6 @@ import (
 	"slices"
 )
 
-// Weighted is an environment whose scores of some tasks take longer than on
-// others.
-type Weighted interface {
-	// Cost of a score, in any unit, 0 or more. It is the same wherever the task
-	// is read, so no measured time.
-	Cost(task Task) float64
-}
-
 // Spread orders rows so that any part of them that stands together costs about
 // its share of all: shards of any number are then about equally long, and the
 // order does not depend on their number. The rows, by cost, take the places
@@ -37,15 +29,11 @@ func Spread[T any](rows []T, cost func(T) float64) []T {
 	return spread
 }
 
-// SpreadByCost is Spread for an environment that says what its tasks cost, and
-// else the rows as they are.
-func SpreadByCost[T any](e Env, rows []T, taskID func(T) string) []T {
-	weighted, ok := e.(Weighted)
-	if !ok {
+// SpreadByCost is Spread by what the tasks of rows cost, and the rows as they are where
+// all cost the same.
+func SpreadByCost[T any](tasks *TaskSet, rows []T, taskID func(T) string) []T {
+	if tasks.Cost == nil {
 		return rows
 	}
-	return Spread(rows, func(row T) float64 {
-		task, _ := e.Task(taskID(row))
-		return weighted.Cost(task)
-	})
+	return Spread(rows, func(row T) float64 { return tasks.Cost(taskID(row)) })
 }

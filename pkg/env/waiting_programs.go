@@ -56,44 +56,56 @@ func (w *Waits) Open() []Wait {
 	return all
 }
 
-// Waiting is an environment that waits for the user's programs.
-type Waiting interface {
+// Programs is an environment with programs of the user's, which end with it.
+type Programs interface {
+	// Start is called before the first prompt, if at all: log gets what the programs
+	// write to their standard error, and threads is how many there are to use.
+	Start(threads int, log func(format string, args ...any))
 	// Waiting lists the requests that are not answered, the oldest first.
 	Waiting() []Wait
+	// Close ends the programs, with all that they have started, and waits until they
+	// are gone.
+	Close()
 }
 
 // SlowAfter is how long a request is waited for before anybody is told of it.
 const SlowAfter = 20 * time.Second
 
-// WatchWaits reports the oldest request of an environment that has waited for longer
-// than slow, soon after and each time that long again, and nil once there is none any
-// more. stop ends it, after a last nil if a request was reported.
-func WatchWaits(e Env, slow time.Duration, report func(oldest *Wait, waited time.Duration)) (stop func()) {
-	waiting, ok := e.(Waiting)
+// Open starts the programs of an environment that has any. It reports their oldest
+// request that has waited for longer than slow, soon after and each time that long
+// again, and nil once there is none any more. end stops that, after a last nil if a
+// request was reported, and ends the programs.
+func Open(e Env, threads int, log func(format string, args ...any), slow time.Duration, report func(oldest *Wait, waited time.Duration)) (end func()) {
+	programs, ok := e.(Programs)
 	if !ok {
 		return func() {}
 	}
+	programs.Start(threads, log)
 	ticker := time.NewTicker(max(time.Millisecond, slow/looksPerReport))
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		defer ticker.Stop()
-		watchWaits(waiting, slow, ticker.C, ended, report)
+		watchWaits(programs.Waiting, slow, ticker.C, ended, report)
 	}()
-	return sync.OnceFunc(func() { close(ended); <-done })
+	return sync.OnceFunc(func() {
+		close(ended)
+		<-done
+		programs.Close()
+	})
 }
 
 // looksPerReport is how often a watcher looks in the time after which it reports.
 const looksPerReport = 4
 
-func watchWaits(e Waiting, slow time.Duration, ticks <-chan time.Time, ended <-chan struct{}, report func(*Wait, time.Duration)) {
+func watchWaits(waiting func() []Wait, slow time.Duration, ticks <-chan time.Time, ended <-chan struct{}, report func(*Wait, time.Duration)) {
 	var reported time.Time // zero: nothing is
 	for {
 		var oldest []Wait
 		var now time.Time
 		select {
 		case now = <-ticks:
-			oldest = e.Waiting()
+			oldest = waiting()
 		case <-ended:
 		}
 		late := len(oldest) > 0 && now.Sub(oldest[0].Since) >= slow

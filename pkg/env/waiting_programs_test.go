@@ -17,7 +17,7 @@ func TestWatchWaits(t *testing.T) {
 	var got []string
 	go func() {
 		defer close(done)
-		watchWaits(asks{&waits}, 20*time.Second, ticks, ended, func(w *Wait, waited time.Duration) {
+		watchWaits(waits.Open, 20*time.Second, ticks, ended, func(w *Wait, waited time.Duration) {
 			if w == nil {
 				got = append(got, "none")
 				return
@@ -46,7 +46,3 @@ func TestWatchWaits(t *testing.T) {
 		t.Errorf("reported %q, want %q", got, want)
 	}
 }
-
-type asks struct{ waits *Waits }
-
-func (a asks) Waiting() []Wait { return a.waits.Open() }

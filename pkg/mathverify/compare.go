@@ -107,18 +107,14 @@ func computed(n *node) bool {
 
 // constantValue reports whether an expression has no unknowns and is no set.
 func constantValue(n *node) bool {
-	free := map[string]bool{}
-	n.symbols(free)
-	return len(free) == 0 && !n.isSet() && !words(n)
+	return len(n.free()) == 0 && !n.isSet() && !words(n)
 }
 
 // letters is the text of words, or of letters side by side that were read as
 // factors.
 func letters(n *node) string {
 	switch n.kind {
-	case kindText, kindSymbol:
-		return n.name
-	case kindConstant:
+	case kindText, kindSymbol, kindConstant:
 		return n.name
 	case kindProduct:
 		all := ""
@@ -168,16 +164,9 @@ func expandSigns(n *node) *node {
 
 // withSign replaces ± by the sign and ∓ by the opposite.
 func withSign(n *node, sign int) *node {
-	if len(n.args) == 0 {
-		return n
-	}
-	copied := *n
-	copied.args = make([]*node, len(n.args))
-	for i, a := range n.args {
-		copied.args[i] = withSign(a, sign)
-	}
+	copied := n.mapped(func(a *node) *node { return withSign(a, sign) })
 	if n.kind != kindPlusMinus && n.kind != kindMinusPlus {
-		return &copied
+		return copied
 	}
 	last := copied.args[len(copied.args)-1]
 	if (n.kind == kindPlusMinus) != (sign > 0) {
@@ -254,9 +243,7 @@ func (c *comparer) inNamesOf(gold, got *node) *node {
 // renamed gives the response's symbols the names of the reference's, both in
 // alphabetical order, if there are as many.
 func renamed(gold, got *node) *node {
-	want, have := map[string]bool{}, map[string]bool{}
-	gold.symbols(want)
-	got.symbols(have)
+	want, have := gold.free(), got.free()
 	if len(want) != len(have) {
 		return got
 	}
@@ -275,15 +262,7 @@ func rename(n *node, names map[string]string) *node {
 		}
 		return n // the variable of a sum
 	}
-	if len(n.args) == 0 {
-		return n
-	}
-	copied := *n
-	copied.args = make([]*node, len(n.args))
-	for i, a := range n.args {
-		copied.args[i] = rename(a, names)
-	}
-	return &copied
+	return n.mapped(func(a *node) *node { return rename(a, names) })
 }
 
 // infinite is the sign of an infinite value, 0 for others.
@@ -299,10 +278,7 @@ func infinite(n *node) int {
 
 // equalNumerically evaluates both sides at points of all symbols.
 func (c *comparer) equalNumerically(gold, got *node) bool {
-	free := map[string]bool{}
-	gold.symbols(free)
-	here := map[string]bool{}
-	got.symbols(here)
+	free, here := gold.free(), got.free()
 	constant := len(free) == 0 && len(here) == 0
 	if constant {
 		if v := c.decide(gold, got, &point{}); v != unknown {
@@ -347,8 +323,7 @@ func (c *comparer) equalRounded(gold, got *node) bool {
 	if ok1 && ok2 {
 		return c.sameRounded(a, b)
 	}
-	free := map[string]bool{}
-	gold.symbols(free)
+	free := gold.free()
 	got.symbols(free)
 	if ok1 != ok2 && len(free) == 0 {
 		return false
@@ -405,8 +380,7 @@ func (c *comparer) realValue(n *node) (*big.Rat, bool) {
 	if v, ok := c.exact(n); ok {
 		return v, true
 	}
-	free := map[string]bool{}
-	if n.symbols(free); len(free) > 0 || n.isSet() {
+	if len(n.free()) > 0 || n.isSet() {
 		return nil, false
 	}
 	e := &evaluator{budget: c.budget, mantissa: levels[0], at: &point{}}

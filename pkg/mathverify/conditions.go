@@ -73,8 +73,8 @@ func (c *comparer) bounded(n *node) (side, bool) {
 	case n.kind == kindFunction && n.name == "abs" && unknownValue(n.args[0]):
 		return side{n.args[0].key(), one, new(big.Rat), true}, true
 	}
-	free := map[string]bool{}
-	if n.symbols(free); len(free) != 1 || n.isSet() {
+	free := n.free()
+	if len(free) != 1 || n.isSet() {
 		return side{}, false
 	}
 	f, ok := c.rational(n)
@@ -149,12 +149,10 @@ func (p *parser) solutionSet(head *node) *node {
 		unknown = head.args[0]
 		conditions = append(conditions, head)
 	}
-	names := map[string]bool{}
 	n := &node{kind: kindSolutions, args: conditions}
-	n.symbols(names)
+	names := n.free()
 	if unknown.kind != kindSymbol || conditions[0].kind != kindRelation || len(names) != 1 || !names[unknown.name] {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	return rename(n, map[string]string{unknown.name: "x"})
 }

@@ -345,13 +345,11 @@ func (e *evaluator) whole(x precise, up bool) (precise, bool) {
 }
 
 func (e *evaluator) extreme(args []precise, largest bool) precise {
-	best := args[0]
-	for _, a := range args[1:] {
-		if order := a.re.Cmp(best.re); largest && order > 0 || !largest && order < 0 {
-			best = a
-		}
+	order := func(a, b precise) int { return a.re.Cmp(b.re) }
+	if largest {
+		return slices.MaxFunc(args, order)
 	}
-	return best
+	return slices.MinFunc(args, order)
 }
 
 // product computes factorials and binomials of whole numbers, and binomials

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -17,21 +18,16 @@ func (b *budget) exact(n *node) (value *big.Rat, ok bool) {
 	case kindNumber:
 		return n.value, true
 	case kindSum, kindProduct:
-		total := new(big.Rat)
+		total, combine := new(big.Rat), (*big.Rat).Add
 		if n.kind == kindProduct {
-			total.SetInt64(1)
+			total, combine = big.NewRat(1, 1), (*big.Rat).Mul
 		}
 		for _, a := range n.args {
 			v, ok := b.exact(a)
 			if !ok {
 				return nil, false
 			}
-			if n.kind == kindSum {
-				total = new(big.Rat).Add(total, v)
-			} else {
-				total = new(big.Rat).Mul(total, v)
-			}
-			if !b.small(total) {
+			if total = combine(new(big.Rat), total, v); !b.small(total) {
 				return nil, false
 			}
 		}
@@ -191,21 +187,16 @@ func (b *budget) remainder(x, m *node) (*big.Rat, bool) {
 func (b *budget) modulo(n *node, m *big.Int) (*big.Int, bool) {
 	switch n.kind {
 	case kindSum, kindProduct:
-		total := big.NewInt(0)
+		total, combine := big.NewInt(0), (*big.Int).Add
 		if n.kind == kindProduct {
-			total.SetInt64(1)
+			total, combine = big.NewInt(1), (*big.Int).Mul
 		}
 		for _, a := range n.args {
 			r, ok := b.modulo(a, m)
 			if !ok || !b.spend(4) {
 				return nil, false
 			}
-			if n.kind == kindSum {
-				total.Add(total, r)
-			} else {
-				total.Mul(total, r)
-			}
-			total.Mod(total, m)
+			total.Mod(combine(total, total, r), m)
 		}
 		return total, true
 	case kindPower:
@@ -257,13 +248,10 @@ func extreme(args []*big.Rat, largest bool) (*big.Rat, bool) {
 	if len(args) == 0 {
 		return nil, false
 	}
-	best := args[0]
-	for _, a := range args[1:] {
-		if largest == (a.Cmp(best) > 0) && a.Cmp(best) != 0 {
-			best = a
-		}
+	if largest {
+		return slices.MaxFunc(args, (*big.Rat).Cmp), true
 	}
-	return best, true
+	return slices.MinFunc(args, (*big.Rat).Cmp), true
 }
 
 func exactDivision(name string, args []*big.Rat) (*big.Rat, bool) {
@@ -314,12 +302,11 @@ func (b *budget) exactSeries(n *node) (*big.Rat, bool) {
 	if !ok {
 		return nil, false
 	}
-	k := kindSum
-	if n.name == "prod" {
-		k = kindProduct
-	}
-	return b.exact(operation(k, terms...))
+	return b.exact(operation(seriesKinds[n.name], terms...))
 }
+
+// seriesKinds are what Σ and Π are written out as.
+var seriesKinds = map[string]kind{"sum": kindSum, "prod": kindProduct}
 
 // series writes the terms of Σ and Π out, up to so many.
 func (b *budget) series(n *node, most int64) ([]*node, bool) {
@@ -344,13 +331,5 @@ func substitute(n *node, name string, value *node) *node {
 	if n.kind == kindSymbol && n.name == name {
 		return value
 	}
-	if len(n.args) == 0 {
-		return n
-	}
-	copied := *n
-	copied.args = make([]*node, len(n.args))
-	for i, a := range n.args {
-		copied.args[i] = substitute(a, name, value)
-	}
-	return &copied
+	return n.mapped(func(a *node) *node { return substitute(a, name, value) })
 }

@@ -66,8 +66,7 @@ func (p *parser) argument(numeral bool) *node {
 	p.blanks()
 	switch {
 	case p.at >= len(p.text):
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	case p.text[p.at] == '{':
 		return p.group()
 	case digitAt(p.text, p.at) && !numeral:
@@ -84,8 +83,7 @@ func (p *parser) argument(numeral bool) *node {
 // group reads {…}.
 func (p *parser) group() *node {
 	if !p.literal("{") {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	n := p.list("}")
 	if !p.literal("}") {

@@ -51,15 +51,13 @@ func (p *parser) command() *node {
 	case "overline", "bar", "hat", "widehat", "vec", "tilde", "widetilde", "dot", "underline", "overrightarrow":
 		return p.accented(name)
 	case "int", "iint", "oint", "frac{d}", "partial", "nabla", "lim":
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	if slices.Contains(functions, name) {
 		return p.call(name)
 	}
 	if name == "" || !letterAt(name, 0) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	return p.subscripted(`\` + name) // a Greek letter or another named sign
 }
@@ -72,8 +70,7 @@ func (p *parser) root() *node {
 		degree := p.sum()
 		p.blanks()
 		if !p.literal("]") {
-			p.fail(errParse)
-			return nothing
+			return p.fail(errParse)
 		}
 		return power(p.argument(true), operation(kindQuotient, integer(1), degree))
 	}
@@ -97,8 +94,7 @@ func (p *parser) braces() *node {
 	n := p.list(`\}`)
 	p.brace, p.tuple = brace, tuple
 	if !p.literal(`\}`) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	if n.kind == kindList || n.kind == kindSolutions {
 		return n
@@ -131,17 +127,12 @@ func (p *parser) rawArgument() string {
 	return raw
 }
 
-// namedSets are the letters of sets of numbers.
-var namedSets = map[string]string{"R": "R", "Z": "Z", "Q": "Q", "N": "N", "C": "C"}
-
 // styled reads \mathbb{R} and letters in other type, whose style is dropped.
 func (p *parser) styled(style string) *node {
 	raw := strings.TrimSpace(p.rawArgument())
-	if name, ok := namedSets[raw]; ok && (style == "mathbb" || style == "mathbf") {
-		if style == "mathbb" {
-			p.setSuffix(&name)
-			return &node{kind: kindNamedSet, name: name}
-		}
+	if style == "mathbb" && len(raw) == 1 && strings.Contains("RZQNC", raw) {
+		p.setSuffix(&raw)
+		return &node{kind: kindNamedSet, name: raw}
 	}
 	return p.subtext(raw)
 }
@@ -172,8 +163,7 @@ func (p *parser) subtext(raw string) *node {
 	}
 	p.nodes = inner.nodes
 	if inner.failed != nil {
-		p.fail(inner.failed)
-		return nothing
+		return p.fail(inner.failed)
 	}
 	return n
 }
@@ -202,8 +192,7 @@ func (p *parser) words() *node {
 	raw = strings.TrimSpace(strings.Trim(raw, "$"))
 	raw = strings.TrimSuffix(strings.TrimSuffix(raw, "."), ",")
 	if raw == "" {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	if strings.ContainsAny(raw, "0123456789\\") {
 		return p.subtext(withoutCounted(raw))
@@ -237,8 +226,7 @@ var matrices = []string{"pmatrix", "bmatrix", "matrix", "vmatrix", "Bmatrix", "s
 func (p *parser) environment() *node {
 	name := p.rawArgument()
 	if !slices.Contains(matrices, strings.TrimSuffix(name, "*")) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	if name == "array" {
 		p.rawArgument() // the columns' alignment
@@ -246,8 +234,7 @@ func (p *parser) environment() *node {
 	end := `\end{` + name + "}"
 	length := strings.Index(p.text[p.at:], end)
 	if length < 0 || strings.Contains(p.text[p.at:p.at+length], `\begin`) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	body := p.text[p.at : p.at+length]
 	p.at += length + len(end)
@@ -255,14 +242,12 @@ func (p *parser) environment() *node {
 	for _, row := range strings.Split(strings.TrimSuffix(strings.TrimSpace(body), `\\`), `\\`) {
 		cells := strings.Split(row, "&")
 		if matrix.columns != 0 && len(cells) != matrix.columns {
-			p.fail(errParse)
-			return nothing
+			return p.fail(errParse)
 		}
 		matrix.columns = len(cells)
 		for _, cell := range cells {
 			if len(matrix.args) >= maxListItems {
-				p.fail(errBudget)
-				return nothing
+				return p.fail(errBudget)
 			}
 			matrix.args = append(matrix.args, p.subtext(strings.TrimSpace(cell)))
 		}
@@ -283,8 +268,7 @@ func (p *parser) bigOperator(name string) *node {
 		if p.literal("_") {
 			from := p.argument(true)
 			if from.kind != kindRelation || from.operators[0] != "=" || len(from.args) != 2 {
-				p.fail(errParse)
-				return nothing
+				return p.fail(errParse)
 			}
 			variable, lower = from.args[0], from.args[1]
 			if variable.kind == kindConstant && variable.name == "i" {
@@ -297,8 +281,7 @@ func (p *parser) bigOperator(name string) *node {
 		}
 	}
 	if p.failed != nil || variable == nil || variable.kind != kindSymbol || upper == nil {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	body := p.term()
 	if variable.name == "i" {
@@ -313,15 +296,7 @@ func replaceConstant(n *node, name string, with *node) *node {
 	if n.kind == kindConstant && n.name == name {
 		return with
 	}
-	if len(n.args) == 0 {
-		return n
-	}
-	copied := *n
-	copied.args = make([]*node, len(n.args))
-	for i, a := range n.args {
-		copied.args[i] = replaceConstant(a, name, with)
-	}
-	return &copied
+	return n.mapped(func(a *node) *node { return replaceConstant(a, name, with) })
 }
 
 // one is the number 1.

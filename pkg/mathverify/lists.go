@@ -107,12 +107,9 @@ func (p *parser) peekEllipsis() bool {
 }
 
 func (p *parser) ellipsis() bool {
-	for _, e := range ellipses {
-		if strings.HasPrefix(p.text[p.at:], e) {
-			p.at += len(e)
-			p.blanks()
-			return true
-		}
+	if !slices.ContainsFunc(ellipses, p.literal) {
+		return false
 	}
-	return false
+	p.blanks()
+	return true
 }

@@ -91,8 +91,7 @@ func (n *node) symbols(into map[string]bool) {
 		into[n.name] = true
 	}
 	if n.series() { // its variable is bound
-		body := map[string]bool{}
-		n.args[3].symbols(body)
+		body := n.args[3].free()
 		delete(body, n.args[0].name)
 		maps.Copy(into, body)
 		n.args[1].symbols(into)
@@ -102,6 +101,26 @@ func (n *node) symbols(into map[string]bool) {
 	for _, a := range n.args {
 		a.symbols(into)
 	}
+}
+
+// free is the set of the names of the free symbols.
+func (n *node) free() map[string]bool {
+	names := map[string]bool{}
+	n.symbols(names)
+	return names
+}
+
+// mapped is a copy of a node with other arguments; the node itself if it has none.
+func (n *node) mapped(argument func(*node) *node) *node {
+	if len(n.args) == 0 {
+		return n
+	}
+	copied := *n
+	copied.args = make([]*node, len(n.args))
+	for i, a := range n.args {
+		copied.args[i] = argument(a)
+	}
+	return &copied
 }
 
 // series reports whether a node is Σ or Π: its variable, bounds and body.
@@ -193,9 +212,7 @@ func (n *node) describe() string {
 		}
 		return "inequality"
 	}
-	free := map[string]bool{}
-	n.symbols(free)
-	if len(free) > 0 {
+	if len(n.free()) > 0 {
 		return "expression"
 	}
 	const steps = 200 // enough for what is written as a number

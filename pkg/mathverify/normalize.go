@@ -2,6 +2,7 @@ package mathverify
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -107,10 +108,8 @@ func dropUnits(s string) string {
 		if start == end || start > 0 && (rest[start-1] == '\\' || rest[start-1] == '{' || rest[start-1] == '_') {
 			break
 		}
-		for _, p := range percents {
-			if word == p {
-				return strings.TrimSpace(rest[:start]) + `\%`
-			}
+		if slices.Contains(percents, word) {
+			return strings.TrimSpace(rest[:start]) + `\%`
 		}
 		before := strings.TrimRight(rest[:start], " ")
 		if !units[word] || before == "" {

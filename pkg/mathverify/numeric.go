@@ -3,6 +3,7 @@ package mathverify
 import (
 	"math"
 	"math/cmplx"
+	"slices"
 	"strings"
 )
 
@@ -129,11 +130,7 @@ func (b *budget) evaluateFunction(n *node, at *point) complex128 {
 		if !ok {
 			return nan
 		}
-		k := kindSum
-		if n.name == "prod" {
-			k = kindProduct
-		}
-		return b.evaluate(operation(k, terms...), at)
+		return b.evaluate(operation(seriesKinds[n.name], terms...), at)
 	}
 	if n.name == "det" {
 		return b.determinant(n, at)
@@ -148,8 +145,8 @@ func (b *budget) evaluateFunction(n *node, at *point) complex128 {
 	if strings.HasSuffix(n.name, "()") {
 		return unknownFunction(n.name, args)
 	}
-	if len(args) == 1 {
-		return elementary(n.name, args[0])
+	if f, ok := elementaries[n.name]; ok && len(args) == 1 {
+		return f(args[0])
 	}
 	if n.name == "log" && len(args) == 2 {
 		return divide(logarithm(args[0]), logarithm(args[1]))
@@ -179,49 +176,20 @@ func logarithm(x complex128) complex128 {
 	return cmplx.Log(x)
 }
 
-func elementary(name string, x complex128) complex128 {
-	switch name {
-	case "sin":
-		return cmplx.Sin(x)
-	case "cos":
-		return cmplx.Cos(x)
-	case "tan":
-		return cmplx.Tan(x)
-	case "cot":
-		return divide(cmplx.Cos(x), cmplx.Sin(x))
-	case "sec":
-		return divide(1, cmplx.Cos(x))
-	case "csc":
-		return divide(1, cmplx.Sin(x))
-	case "arcsin":
-		return cmplx.Asin(x)
-	case "arccos":
-		return cmplx.Acos(x)
-	case "arctan":
-		return cmplx.Atan(x)
-	case "arccot":
-		return cmplx.Atan(divide(1, x))
-	case "arcsec":
-		return cmplx.Acos(divide(1, x))
-	case "arccsc":
-		return cmplx.Asin(divide(1, x))
-	case "sinh":
-		return cmplx.Sinh(x)
-	case "cosh":
-		return cmplx.Cosh(x)
-	case "tanh":
-		return cmplx.Tanh(x)
-	case "coth":
-		return divide(cmplx.Cosh(x), cmplx.Sinh(x))
-	case "ln":
-		return logarithm(x)
-	case "abs":
-		return complex(cmplx.Abs(x), 0)
-	}
-	if imag(x) != 0 {
-		return nan
-	}
-	return realFunction(name, []complex128{x})
+// elementaries are the functions of one complex number.
+var elementaries = map[string]func(x complex128) complex128{
+	"sin": cmplx.Sin, "cos": cmplx.Cos, "tan": cmplx.Tan,
+	"cot":    func(x complex128) complex128 { return divide(cmplx.Cos(x), cmplx.Sin(x)) },
+	"sec":    func(x complex128) complex128 { return divide(1, cmplx.Cos(x)) },
+	"csc":    func(x complex128) complex128 { return divide(1, cmplx.Sin(x)) },
+	"arcsin": cmplx.Asin, "arccos": cmplx.Acos, "arctan": cmplx.Atan,
+	"arccot": func(x complex128) complex128 { return cmplx.Atan(divide(1, x)) },
+	"arcsec": func(x complex128) complex128 { return cmplx.Acos(divide(1, x)) },
+	"arccsc": func(x complex128) complex128 { return cmplx.Asin(divide(1, x)) },
+	"sinh":   cmplx.Sinh, "cosh": cmplx.Cosh, "tanh": cmplx.Tanh,
+	"coth": func(x complex128) complex128 { return divide(cmplx.Cosh(x), cmplx.Sinh(x)) },
+	"ln":   logarithm,
+	"abs":  func(x complex128) complex128 { return complex(cmplx.Abs(x), 0) },
 }
 
 func realFunction(name string, args []complex128) complex128 {
@@ -242,15 +210,9 @@ func realFunction(name string, args []complex128) complex128 {
 	case name == "binomial" && len(x) == 2:
 		result = math.Gamma(x[0]+1) / (math.Gamma(x[1]+1) * math.Gamma(x[0]-x[1]+1))
 	case name == "max" && len(x) > 0:
-		result = x[0]
-		for _, v := range x[1:] {
-			result = math.Max(result, v)
-		}
+		result = slices.Max(x)
 	case name == "min" && len(x) > 0:
-		result = x[0]
-		for _, v := range x[1:] {
-			result = math.Min(result, v)
-		}
+		result = slices.Min(x)
 	case name == "mod" && len(x) == 2:
 		result = x[0] - x[1]*math.Floor(x[0]/x[1])
 	case (name == "gcd" || name == "lcm") && len(x) == 2:

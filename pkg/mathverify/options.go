@@ -132,9 +132,9 @@ var (
 func ParseTargets(names []string) (Targets, error) {
 	var all Targets
 	for _, name := range names {
-		i := slices.Index(targetNames, name)
-		if i < 0 {
-			return 0, fmt.Errorf("unknown target %q: want one of %s", name, strings.Join(targetNames, ", "))
+		i, err := indexIn(targetNames, "target", name)
+		if err != nil {
+			return 0, err
 		}
 		all |= 1 << i
 	}
@@ -146,18 +146,20 @@ func ParseTargets(names []string) (Targets, error) {
 
 // ParseBoxed reads the name of a rank: first, among, off.
 func ParseBoxed(name string) (Boxed, error) {
-	i := slices.Index(boxedNames, name)
-	if i < 0 {
-		return 0, fmt.Errorf("unknown rank of boxes %q: want one of %s", name, strings.Join(boxedNames, ", "))
-	}
-	return Boxed(i), nil
+	i, err := indexIn(boxedNames, "rank of boxes", name)
+	return Boxed(i), err
 }
 
 // ParseMatch reads the name of a choice: last, first, any.
 func ParseMatch(name string) (Match, error) {
-	i := slices.Index(matchNames, name)
-	if i < 0 {
-		return 0, fmt.Errorf("unknown match %q: want one of %s", name, strings.Join(matchNames, ", "))
+	i, err := indexIn(matchNames, "match", name)
+	return Match(i), err
+}
+
+// indexIn finds the name of what it is called.
+func indexIn(names []string, what, name string) (int, error) {
+	if i := slices.Index(names, name); i >= 0 {
+		return i, nil
 	}
-	return Match(i), nil
+	return 0, fmt.Errorf("unknown %s %q: want one of %s", what, name, strings.Join(names, ", "))
 }

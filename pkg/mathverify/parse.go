@@ -69,10 +69,12 @@ func (p *parser) whole() (*node, error) {
 	return n, nil
 }
 
-func (p *parser) fail(err error) {
+// fail ends parsing: the node that it returns is none.
+func (p *parser) fail(err error) *node {
 	if p.failed == nil {
 		p.failed = err
 	}
+	return nothing
 }
 
 // enter bounds depth, nodes and steps; every recursive method calls it.

@@ -110,26 +110,17 @@ func (b *budget) rational(n *node) (f fraction, ok bool) {
 		return fraction{top: constantPolynomial(n.value), bottom: unit}, true
 	case kindSymbol:
 		return fraction{top: polynomial{n.name + exponentSeparator + "1": one}, bottom: unit}, true
-	case kindSum:
-		total := fraction{top: polynomial{}, bottom: unit}
-		for _, a := range n.args {
-			f, ok := b.rational(a)
-			if !ok {
-				return f, false
-			}
-			if total, ok = b.addFractions(total, f); !ok {
-				return f, false
-			}
+	case kindSum, kindProduct:
+		total, combine := fraction{top: polynomial{}, bottom: unit}, b.addFractions
+		if n.kind == kindProduct {
+			total, combine = fraction{top: unit, bottom: unit}, b.multiplyFractions
 		}
-		return total, true
-	case kindProduct:
-		total := fraction{top: unit, bottom: unit}
 		for _, a := range n.args {
 			f, ok := b.rational(a)
 			if !ok {
 				return f, false
 			}
-			if total, ok = b.multiplyFractions(total, f); !ok {
+			if total, ok = combine(total, f); !ok {
 				return f, false
 			}
 		}

@@ -36,8 +36,7 @@ func (p *parser) primary() *node {
 	defer p.leave()
 	p.blanks()
 	if p.at >= len(p.text) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	c := p.text[p.at]
 	switch {
@@ -60,8 +59,7 @@ func (p *parser) primary() *node {
 	case p.literal("∅"):
 		return &node{kind: kindNamedSet, name: "empty"}
 	}
-	p.fail(errParse)
-	return nothing
+	return p.fail(errParse)
 }
 
 func constant(name string) *node { return &node{kind: kindConstant, name: name} }
@@ -81,8 +79,7 @@ func (p *parser) number() *node {
 		}
 	}
 	if len(whole) > maxBits/4 {
-		p.fail(errBudget)
-		return nothing
+		return p.fail(errBudget)
 	}
 	fraction, decimal := "", false
 	if p.at < len(p.text) && p.text[p.at] == '.' && !strings.HasPrefix(p.text[p.at:], "...") {
@@ -94,19 +91,16 @@ func (p *parser) number() *node {
 		}
 	}
 	if len(fraction) > maxBits/4 || p.at == start {
-		p.fail(errBudget)
-		return nothing
+		return p.fail(errBudget)
 	}
 	value, ok := new(big.Rat).SetString("0" + whole + "." + fraction + "0")
 	if !ok {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	if decimal && p.literal(`\overline{`) {
 		repeated := p.digits()
 		if repeated == "" || len(repeated) > 64 || !p.literal("}") {
-			p.fail(errParse)
-			return nothing
+			return p.fail(errParse)
 		}
 		// 0.f(r) = 0.f + r / (10^|f| · (10^|r| - 1))
 		period := new(big.Int).Sub(pow10(len(repeated)), big.NewInt(1))
@@ -132,8 +126,7 @@ func (p *parser) scaled(n *node) *node {
 		return n
 	}
 	if len(m[2]) > 18 {
-		p.fail(errBudget)
-		return nothing
+		return p.fail(errBudget)
 	}
 	p.at = end
 	size, _ := strconv.ParseInt(m[2], 10, 64)
@@ -203,8 +196,7 @@ func (p *parser) bracket(open byte) *node {
 	case p.failed != nil:
 		return nothing
 	case len(items) == 0:
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	case len(items) == 1:
 		return items[0]
 	}
@@ -214,8 +206,7 @@ func (p *parser) bracket(open byte) *node {
 // bar reads an absolute value.
 func (p *parser) bar(open, closing string) *node {
 	if !p.literal(open) {
-		p.fail(errParse)
-		return nothing
+		return p.fail(errParse)
 	}
 	p.bars++
 	inner := p.sum()
@@ -245,8 +236,7 @@ func (p *parser) letters() *node {
 		p.at += end
 		return constant("infinity")
 	case "where", "for", "if", "with":
-		p.fail(errParse) // a condition, not a value
-		return nothing
+		return p.fail(errParse) // a condition, not a value
 	}
 	for _, name := range functions {
 		if run == name {
@@ -315,8 +305,7 @@ func (p *parser) subscripted(name string) *node {
 		if p.at < len(p.text) && p.text[p.at] == '{' {
 			end := closingBrace(p.text, p.at)
 			if end < 0 {
-				p.fail(errParse)
-				return nothing
+				return p.fail(errParse)
 			}
 			p.at = end + 1
 			return &node{kind: kindSymbol, name: name + "_" + compact(p.text[start+1:end])}

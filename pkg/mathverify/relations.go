@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"maps"
 	"math"
 	"math/big"
 	"math/cmplx"
@@ -65,11 +66,7 @@ func (c *comparer) equalTwoRelations(gold, got *node) bool {
 // 2x = 10 is not yet the answer x = 5.
 func (c *comparer) solved(gold, got *node) bool {
 	isSolved := func(n *node) bool {
-		constant := func(a *node) bool {
-			free := map[string]bool{}
-			a.symbols(free)
-			return len(free) == 0
-		}
+		constant := func(a *node) bool { return len(a.free()) == 0 }
 		return n.args[0].kind == kindSymbol && constant(n.args[1]) || n.args[1].kind == kindSymbol && constant(n.args[0])
 	}
 	return !isSolved(gold) || isSolved(got)
@@ -86,10 +83,8 @@ func (c *comparer) sameChain(gold, got *node) bool {
 
 // mirrored reads a relation from the right; nil when an operator cannot be.
 func mirrored(n *node) *node {
-	m := &node{kind: kindRelation}
-	for _, a := range slices.Backward(n.args) {
-		m.args = append(m.args, a)
-	}
+	m := &node{kind: kindRelation, args: slices.Clone(n.args)}
+	slices.Reverse(m.args)
 	for _, o := range slices.Backward(n.operators) {
 		f, ok := flipped[o]
 		if !ok {
@@ -178,9 +173,7 @@ func (c *comparer) proportionalRatios(gold, got *node) bool {
 
 // placed puts a point's values in the place of the symbols.
 func placed(n *node, at *point) *node {
-	free := map[string]bool{}
-	n.symbols(free)
-	for name := range free {
+	for name := range n.free() {
 		n = substitute(n, name, number(new(big.Rat).SetFloat64(real(at.value(name)))))
 	}
 	return n
@@ -202,16 +195,5 @@ func applies(n *node) bool {
 
 // sameSymbols reports whether two expressions have the same unknowns.
 func sameSymbols(a, b *node) bool {
-	x, y := map[string]bool{}, map[string]bool{}
-	a.symbols(x)
-	b.symbols(y)
-	if len(x) != len(y) {
-		return false
-	}
-	for s := range x {
-		if !y[s] {
-			return false
-		}
-	}
-	return true
+	return maps.Equal(a.free(), b.free())
 }

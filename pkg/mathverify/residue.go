@@ -354,8 +354,7 @@ func (b *budget) residueOfSeries(n *node) (r residue, ok bool) {
 
 // degreeIn is the degree of an expression that is a polynomial in a symbol.
 func degreeIn(n *node, name string) (degree int, ok bool) {
-	free := map[string]bool{}
-	if n.symbols(free); !free[name] {
+	if free := n.free(); !free[name] {
 		return 0, true
 	}
 	switch n.kind {

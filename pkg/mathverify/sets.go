@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"cmp"
 	"math"
 	"math/cmplx"
 	"slices"
@@ -60,9 +61,7 @@ func (c *comparer) equalTuples(gold, got *node) bool {
 // is a pair, and neither an interval nor a list of values.
 func (c *comparer) real(n *node) bool {
 	return !slices.ContainsFunc(n.args, func(a *node) bool {
-		free := map[string]bool{}
-		a.symbols(free)
-		if len(free) > 0 || a.isSet() {
+		if len(a.free()) > 0 || a.isSet() {
 			return false
 		}
 		v := c.evaluate(a, &point{})
@@ -91,19 +90,12 @@ func (c *comparer) equalLists(gold, got []*node) bool {
 	if len(gold) != len(got) {
 		return false
 	}
-	taken := make([]bool, len(got))
 	for _, g := range gold {
-		partner := -1
-		for i, p := range got {
-			if !taken[i] && c.equal(g, p) {
-				partner = i
-				break
-			}
-		}
+		partner := slices.IndexFunc(got, func(p *node) bool { return c.equal(g, p) })
 		if partner < 0 {
 			return false
 		}
-		taken[partner] = true
+		got = slices.Delete(slices.Clone(got), partner, partner+1)
 	}
 	return true
 }
@@ -133,6 +125,11 @@ type segment struct {
 	lowClosed, highClosed bool
 }
 
+// empty reports whether no number is in a segment.
+func (s segment) empty() bool {
+	return s.lowValue > s.highValue || s.lowValue == s.highValue && !(s.lowClosed && s.highClosed)
+}
+
 // realSet is a union of segments in ascending order that do not touch.
 type realSet []segment
 
@@ -146,9 +143,7 @@ func (c *comparer) endpoint(n *node) (float64, bool) {
 	if sign := infinite(n); sign != 0 {
 		return inf(sign), true
 	}
-	free := map[string]bool{}
-	n.symbols(free)
-	if len(free) > 0 || n.isSet() {
+	if len(n.free()) > 0 || n.isSet() {
 		return 0, false
 	}
 	v := c.evaluate(n, &point{})
@@ -234,16 +229,14 @@ func (c *comparer) merge(all realSet) realSet {
 	})
 	slices.SortStableFunc(all, func(a, b segment) int {
 		switch {
-		case a.lowValue < b.lowValue:
+		case a.lowValue != b.lowValue:
+			return cmp.Compare(a.lowValue, b.lowValue)
+		case a.lowClosed == b.lowClosed:
+			return 0
+		case a.lowClosed:
 			return -1
-		case a.lowValue > b.lowValue:
-			return 1
-		case a.lowClosed && !b.lowClosed:
-			return -1
-		case !a.lowClosed && b.lowClosed:
-			return 1
 		}
-		return 0
+		return 1
 	})
 	var merged realSet
 	for _, s := range all {
@@ -275,7 +268,7 @@ func (c *comparer) intersect(a, b realSet) realSet {
 			if y.highValue < s.highValue || y.highValue == s.highValue && !y.highClosed {
 				s.high, s.highValue, s.highClosed = y.high, y.highValue, y.highClosed
 			}
-			if s.lowValue < s.highValue || s.lowValue == s.highValue && s.lowClosed && s.highClosed {
+			if !s.empty() {
 				all = append(all, s)
 			}
 		}
@@ -289,7 +282,7 @@ func (c *comparer) complement(a realSet) realSet {
 	for _, s := range a {
 		left := rest
 		left.high, left.highValue, left.highClosed = s.low, s.lowValue, !s.lowClosed && s.lowValue != inf(-1)
-		if left.lowValue < left.highValue || left.lowValue == left.highValue && left.lowClosed && left.highClosed {
+		if !left.empty() {
 			all = append(all, left)
 		}
 		rest.low, rest.lowValue, rest.lowClosed = s.high, s.highValue, !s.highClosed && s.highValue != inf(1)

@@ -5,6 +5,8 @@
 package plainfile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,6 +135,20 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, exitcode.Dataf("reading %q: it has more than %d bytes", path, limit)
 	}
 	return content, nil
+}
+
+// Digest is the SHA-256 of a regular file, hexadecimal.
+func Digest(path string) (string, error) {
+	f, _, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return "", fmt.Errorf("reading %q: %w", path, err)
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
 // ReadFields returns the fields of a JSON object in a regular file of at most

@@ -33,7 +33,7 @@ type AxisChoice struct {
 // Axes lists the axes and what is registered for each.
 func Axes() []Axis {
 	return []Axis{
-		{"environment", "in which world does the policy act?", []string{"env.name"}, choices(env.Choices())},
+		{"environment", "in which world does the policy act?", []string{"env.name"}, choices(env.Axis.All())},
 		{"curriculum", "which instances are sampled next?", []string{"curriculum.name"}, choices(curriculum.Choices())},
 		{"scaffold", "what does the next attempt of a trace start from?", []string{"scaffold.name", "evaluation.scaffold"}, choices(scaffold.Axis.All())},
 		{"segments", "what gets one credit?", []string{"segments"}, choices(credit.SegmentsAxis.All())},

@@ -66,19 +66,19 @@ func Defaults() Recipe {
 
 // defaultEnv is the default environment; empty in a program without any.
 func defaultEnv() Env {
-	m, err := env.Lookup(env.Default())
+	settings, _, err := env.Defaults(env.Axis.Default())
 	if err != nil {
 		return Env{}
 	}
-	return Env{Name: m.Name, Settings: m.Settings()}
+	return Env{Name: env.Axis.Default(), Settings: settings}
 }
 
 func defaultData() Data {
-	m, err := env.Lookup(env.Default())
+	_, data, err := env.Defaults(env.Axis.Default())
 	if err != nil {
 		return Data{}
 	}
-	return Data{Settings: m.Data()}
+	return Data{Settings: data}
 }
 
 // DefaultMemoryGB is what a task asks for whose recipe does not say, in GiB.

@@ -93,13 +93,13 @@ func (e Evaluation) Rows() int {
 // CheckTasks refuses more problems of a set than the environment has.
 func (e Evaluation) CheckTasks(environment env.Env) error {
 	for _, m := range e.Measured() {
-		have := len(environment.Tasks(env.Split(m.Set)))
+		have := len(environment.Set().Tasks(env.Split(m.Set)))
 		switch {
 		case have >= m.Problems:
 		case m.Set == string(env.Test):
 			return exitcode.Usagef("evaluation.problems: %d are asked for, the test split has %d", m.Problems, have)
 		case have == 0:
-			return exitcode.Usagef("evaluation.sets: the environment %q has no set %q of held-out problems: name it in data.held_out", environment.Name(), m.Set)
+			return exitcode.Usagef("evaluation.sets: the environment %q has no set %q of held-out problems: name it in data.held_out", environment.Set().Name(), m.Set)
 		default:
 			return exitcode.Usagef("evaluation.sets: %d problems of %q are asked for, it has %d", m.Problems, m.Set, have)
 		}

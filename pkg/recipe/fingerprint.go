@@ -51,8 +51,8 @@ func (r *Recipe) fingerprint(factors []string, bonus bool) string {
 // 50bdd7a, in the order in which it wrote them.
 func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 	plain := Defaults()
-	if m, err := env.Lookup(r.Env.Name); err == nil {
-		plain.Env.Settings, plain.Data.Settings = m.Settings(), m.Data()
+	if settings, data, err := env.Defaults(r.Env.Name); err == nil {
+		plain.Env.Settings, plain.Data.Settings = settings, data
 	}
 	own := *r
 	own.Name, own.Description, own.Resources = "", "", plain.Resources

@@ -113,11 +113,11 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := len(problems.Tasks(env.Test)); got < r.Evaluation.Problems {
+			if got := len(problems.Set().Tasks(env.Test)); got < r.Evaluation.Problems {
 				t.Errorf("%d test problems, but evaluation.problems is %d", got, r.Evaluation.Problems)
 			}
 			// A few tasks that take minutes are asked several times an iteration.
-			if got := len(problems.Tasks(env.Train)); got < r.Rollout.Prompts && !problems.Traits().Slow {
+			if got := len(problems.Set().Tasks(env.Train)); got < r.Rollout.Prompts && !problems.Traits().Slow {
 				t.Errorf("%d training problems, but rollout.prompts is %d", got, r.Rollout.Prompts)
 			}
 			kept(t, &r, filepath.Dir(path), problems)
@@ -129,10 +129,7 @@ func TestShippedRecipesHaveProblems(t *testing.T) {
 // and scores as before.
 func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	t.Helper()
-	rows, err := was.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := was.Set().Rows()
 	path := filepath.Join(t.TempDir(), "tasks.parquet")
 	if _, err := shard.Write(path, rows, nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
 		t.Fatal(err)
@@ -145,18 +142,14 @@ func kept(t *testing.T, r *recipe.Recipe, folder string, was env.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := is.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.EqualFunc(rows, again, func(a, b shard.TaskRow) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }) {
+	if !slices.EqualFunc(rows, is.Set().Rows(), func(a, b shard.TaskRow) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }) {
 		t.Error("rows of rows are others")
 	}
 	for _, split := range []env.Split{env.Train, env.Test} {
-		if !cmp.Equal(was.Tasks(split), is.Tasks(split), cmpopts.EquateEmpty()) {
+		if !cmp.Equal(was.Set().Tasks(split), is.Set().Tasks(split), cmpopts.EquateEmpty()) {
 			t.Fatalf("the tasks to %s are others", split)
 		}
-		for _, task := range was.Tasks(split)[:min(50, len(was.Tasks(split)))] {
+		for _, task := range was.Set().Tasks(split)[:min(50, len(was.Set().Tasks(split)))] {
 			before, errBefore := was.Prompt(task, shard.KindInitial, env.Parent{})
 			after, errAfter := is.Prompt(task, shard.KindInitial, env.Parent{})
 			if difference := cmp.Diff(before, after); difference != "" || errBefore != nil || errAfter != nil {

@@ -104,11 +104,11 @@ func parseWhole(text []byte) (*Recipe, error) {
 func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string, how reading) error {
 	*r = Defaults()
 	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
-		m, err := env.Lookup(chosen.text)
+		settings, data, err := env.Defaults(chosen.text)
 		if err != nil {
 			return chosen.report(err)
 		}
-		r.Env, r.Data = Env{Name: m.Name, Settings: m.Settings()}, Data{Settings: m.Data()}
+		r.Env, r.Data = Env{Name: chosen.text, Settings: settings}, Data{Settings: data}
 	}
 	chosen := lookup(layers, settings, "preset")
 	if chosen.found {
@@ -163,12 +163,12 @@ func elsewhere(path, owner string) string {
 // ownerOf finds the environment, not the chosen one, that has a field.
 func ownerOf(path string) (owner string, found bool) {
 	section, field, _ := strings.Cut(path, ".")
-	for _, name := range env.Names() {
-		m, err := env.Lookup(name)
+	for _, name := range env.Axis.Names() {
+		settings, data, err := env.Defaults(name)
 		if err != nil {
 			return "", false
 		}
-		if section == "env" && config.Has(m.Settings(), field) || section == "data" && config.Has(m.Data(), field) {
+		if section == "env" && config.Has(settings, field) || section == "data" && config.Has(data, field) {
 			return name, true
 		}
 	}

@@ -93,7 +93,7 @@ func TestBasePaths(t *testing.T) {
 		t.Errorf("files of a base %q, want %q", got, moved)
 	}
 	t.Setenv("LATHE_SHARED", "/shared")
-	got, err := train(r).Resolve("testdata/good/overlays")
+	got, err := config.ResolvePaths(train(r).Files, "testdata/good/overlays")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,11 +22,8 @@ func (r *Recipe) EnvFromRows(folder string, rows []shard.TaskRow) (env.Env, erro
 
 // Traits are those of the recipe's environment.
 func (r *Recipe) Traits() (env.Traits, error) {
-	m, err := env.Lookup(r.Env.Name)
-	if err != nil {
-		return env.Traits{}, err
-	}
-	return m.Traits(r.Env.Settings), nil
+	setup, err := env.Axis.Make(r.Env.Name, r.Env.Settings)
+	return setup.Traits, err
 }
 
 // NewCurriculum makes the recipe's curriculum.

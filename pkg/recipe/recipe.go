@@ -122,7 +122,7 @@ type Env struct {
 // Choices lists the environments.
 func (Env) Choices(field string) []string {
 	if field == "name" {
-		return env.Names()
+		return env.Axis.Names()
 	}
 	return nil
 }

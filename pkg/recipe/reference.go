@@ -41,9 +41,13 @@ The other fields of ` + "`env` and `data`" + ` are the environment's, see below.
 	r := Defaults()
 	r.Env.Settings, r.Data.Settings = nil, nil
 	config.Table(&b, config.Describe(&r, ""))
-	for _, m := range env.All() {
-		fmt.Fprintf(&b, "\n## Environment %s\n\n%s.\n\n", m.Name, upperFirst(m.Summary))
-		config.Table(&b, append(config.Describe(m.Settings(), "env"), config.Describe(m.Data(), "data")...))
+	for _, c := range env.Axis.All() {
+		settings, data, err := env.Defaults(c.Name)
+		if err != nil {
+			panic(err) // defaults are complete
+		}
+		fmt.Fprintf(&b, "\n## Environment %s\n\n%s.\n\n", c.Name, upperFirst(c.Summary))
+		config.Table(&b, append(config.Describe(settings, "env"), config.Describe(data, "data")...))
 	}
 	b.WriteString("\n## Choices\n\nWhat a recipe composes (`lathe recipe compose`).\n\n| axis | field | choice | what it is |\n| --- | --- | --- | --- |\n")
 	for _, axis := range Axes() {

@@ -157,8 +157,8 @@ func (r *Recipe) checkEnv(c *config.Checker) {
 	if !c.Choice("env.name", r.Env.Name) {
 		return
 	}
-	if m, err := env.Lookup(r.Env.Name); err == nil && m.Validate != nil {
-		m.Validate(c, r.Env.Settings, r.Data.Settings)
+	if setup, err := env.Axis.Make(r.Env.Name, r.Env.Settings); err == nil && setup.Validate != nil {
+		setup.Validate(c, r.Data.Settings)
 	}
 }
 

@@ -19,13 +19,13 @@ func TestWriteParseRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := Defaults()
-		chosen, err := env.Lookup(rapid.SampledFrom(env.Names()).Draw(t, "environment"))
-		if err != nil {
+		chosen := rapid.SampledFrom(env.Axis.Names()).Draw(t, "environment")
+		var err error
+		if r.Env.Settings, r.Data.Settings, err = env.Defaults(chosen); err != nil {
 			t.Fatal(err)
 		}
-		r.Env.Settings, r.Data.Settings = chosen.Settings(), chosen.Data()
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
-		r.Env.Name = chosen.Name
+		r.Env.Name = chosen
 		r.Curriculum.Name = rapid.SampledFrom(curriculum.Names()).Draw(t, "curriculum")
 		r.prune()
 		r.Preset = rapid.SampledFrom(preset.Names()).Draw(t, "preset")

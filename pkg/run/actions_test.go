@@ -7,6 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -27,15 +28,18 @@ var actions = struct {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: "test-actions", Summary: "answers whose verdicts take a declared time",
 		Settings: func() any { return &actionSettings{} },
-		Data:     func() any { return &struct{}{} },
-		Traits:   func(any) env.Traits { return env.Traits{Turns: 1, Waves: 1} },
-		New: func(s, _ any, _ uint64, _ string) (env.Env, error) {
-			return actionEnv{*s.(*actionSettings)}, nil
+		Make: func(settings any) (env.Setup, error) {
+			return env.Setup{
+				Traits: env.Traits{Turns: 1, Waves: 1}, Data: &struct{}{},
+				Load: func(any, uint64, string) (*env.TaskSet, error) { return actionTasks(), nil },
+				New: func(tasks *env.TaskSet, _ string) (env.Env, error) {
+					return actionEnv{tasks, *settings.(*actionSettings)}, nil
+				},
+			}, nil
 		},
-		FromRows: func(s any, _ string, _ []shard.TaskRow) (env.Env, error) { return actionEnv{*s.(*actionSettings)}, nil },
 	})
 	curriculum.Register(curriculum.Maker{
 		Name: "test-actions", Summary: "draws actions from a policy that never changes",
@@ -75,41 +79,20 @@ type actionSettings struct {
 }
 
 // actionEnv scores actions.
-type actionEnv struct{ actionSettings }
+type actionEnv struct {
+	*env.TaskSet
+	actionSettings
+}
 
-func (actionEnv) Name() string             { return "test-actions" }
-func (actionEnv) Traits() env.Traits       { return env.Traits{Turns: 1, Waves: 1} }
-func (actionEnv) Inputs() []env.Input      { return nil }
-func (actionEnv) LeftOut() (int, []string) { return 0, nil }
+func (actionEnv) Traits() env.Traits { return env.Traits{Turns: 1, Waves: 1} }
 
-func (actionEnv) Tasks(split env.Split) []env.Task {
-	if split != env.Train {
-		return []env.Task{{ID: "held-out", Kind: "action", Question: "e", Answer: actions.ids[0]}}
-	}
-	var tasks []env.Task
+func actionTasks() *env.TaskSet {
+	tasks := env.NewTaskSet("test-actions")
 	for _, id := range actions.ids {
-		tasks = append(tasks, env.Task{ID: id, Kind: "action", Question: id, Answer: id})
+		tasks.Add(env.Task{ID: id, Kind: "action", Question: id, Answer: id}, env.Facts{Split: env.Train})
 	}
+	tasks.Add(env.Task{ID: "held-out", Kind: "action", Question: "e", Answer: actions.ids[0]}, env.Facts{Split: env.Test})
 	return tasks
-}
-
-func (e actionEnv) Task(id string) (env.Task, bool) {
-	tasks := slices.Concat(e.Tasks(env.Train), e.Tasks(env.Test))
-	at := slices.IndexFunc(tasks, func(t env.Task) bool { return t.ID == id })
-	if at < 0 {
-		return env.Task{}, false
-	}
-	return tasks[at], true
-}
-
-func (e actionEnv) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range []env.Split{env.Train, env.Test} {
-		for _, task := range e.Tasks(split) {
-			rows = append(rows, task.Row(e.Name(), split, ""))
-		}
-	}
-	return rows, nil
 }
 
 func (actionEnv) Prompt(task env.Task, _ shard.Kind, _ env.Parent) ([]shard.Message, error) {

@@ -49,7 +49,7 @@ func (it iteration) plan() []shard.Instance {
 	selections := must(it.curriculum.Next(it.state, it.k, it.recipe.Rollout.Prompts, it.taskIDs()))
 	plan := make([]shard.Instance, len(selections))
 	for i, selected := range selections {
-		task, _ := it.environment.Task(selected.TaskID)
+		task, _ := it.environment.Set().Task(selected.TaskID)
 		prompt := must(it.environment.Prompt(task, selected.Kind, env.Parent{}))
 		id := plans.InstanceID(it.k, i)
 		plan[i] = shard.Instance{InstanceID: id, GroupID: id, TaskID: task.ID, Kind: string(selected.Kind), Messages: prompt}
@@ -190,7 +190,7 @@ func (it iteration) responses(groups []credit.Group, segments [][]credit.Segment
 }
 
 func (it iteration) taskIDs() []string {
-	tasks := must(env.TrainingTasks(it.environment, "curriculum.kinds", it.recipe.Curriculum.Kinds))
+	tasks := must(it.environment.Set().TrainingTasks("curriculum.kinds", it.recipe.Curriculum.Kinds))
 	ids := make([]string, len(tasks))
 	for i, task := range tasks {
 		ids[i] = task.ID

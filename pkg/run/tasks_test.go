@@ -206,7 +206,7 @@ func TestTasksOfAKilledCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(environment.Tasks(env.Train)); n != 2 || again.Identity.TasksSHA256 == opened.Identity.TasksSHA256 {
+	if n := len(environment.Set().Tasks(env.Train)); n != 2 || again.Identity.TasksSHA256 == opened.Identity.TasksSHA256 {
 		t.Errorf("the run has %d tasks to train on, of digest %s", n, again.Identity.TasksSHA256)
 	}
 }

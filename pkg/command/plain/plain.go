@@ -23,7 +23,7 @@ type Work struct {
 	Job stage.Job
 	Env env.Env
 
-	stop func() // ends the watch over its programs
+	end func() // ends its programs
 }
 
 // Open opens the environment of the recipe in a file, with changes FIELD=VALUE, for
@@ -43,30 +43,23 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 	if err != nil {
 		return nil, err
 	}
-	env.LogTo(environment, cmdline.Log(program))
-	stop := env.WatchWaits(environment, env.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
+	end := env.Open(environment, threads, cmdline.Log(program), env.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
 		if oldest != nil {
 			cmdline.Log(program)("%s", oldest.After(waited))
 		}
 	})
-	if threaded, ok := environment.(env.Threaded); ok {
-		threaded.UseThreads(threads)
-	}
 	return &Work{
 		Job: stage.Job{
 			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: Attempt(), BinaryVersion: cmdline.Version,
 			Files:   stage.Files{Cite: filepath.ToSlash, Plain: true},
 			Process: stage.Process{Threads: threads, Log: cmdline.Log(program)},
 		},
-		Env: environment, stop: stop,
+		Env: environment, end: end,
 	}, nil
 }
 
 // Close ends the programs of the environment.
-func (w *Work) Close() {
-	w.stop()
-	env.Close(w.Env)
-}
+func (w *Work) Close() { w.end() }
 
 // Attempt is who writes what a person named with --out: nothing else that is
 // there is kept in its place, and nothing else is replaced.

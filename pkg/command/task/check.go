@@ -23,7 +23,7 @@ type CheckOptions struct {
 
 // checkers are the environments that have a checker, by name.
 func checkers() (names []string, byName map[string]*env.LineChecker) {
-	return env.Having(func(m env.Maker) *env.LineChecker { return m.Checker })
+	return env.Having(func(m env.Setup) *env.LineChecker { return m.Checker })
 }
 
 func checkCommand() *cli.Command {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -38,33 +39,33 @@ type data struct {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: "tenant-letters", Summary: "say a letter, and say it often",
 		Settings: func() any { return &settings{Turns: 2, Again: "?"} },
-		Data:     func() any { return &data{Letters: "abcdefgh", Held: "xyz"} },
-		Validate: func(c *config.Checker, s, _ any) { c.AtLeast("env.turns", s.(*settings).Turns, 1) },
-		Traits:   func(s any) env.Traits { return traits(*s.(*settings)) },
-		New: func(s, d any, _ uint64, _ string) (env.Env, error) {
-			e := &letters{settings: *s.(*settings), splits: map[env.Split][]env.Task{}}
-			for split, all := range map[env.Split]string{env.Train: d.(*data).Letters, env.Test: d.(*data).Held} {
-				for i, letter := range all {
-					task := env.Task{ID: "letter-" + string(letter), Kind: "letter", Level: e.settings.Turns, Question: string(letter), Answer: string(letter)}
-					if e.settings.Slow.On {
-						task.Level = i%e.settings.Turns + 1
-					}
-					e.splits[split] = append(e.splits[split], task)
-				}
-			}
-			return e, nil
-		},
-		FromRows: func(s any, _ string, rows []shard.TaskRow) (env.Env, error) {
-			e := &letters{settings: *s.(*settings), splits: map[env.Split][]env.Task{}}
-			for _, row := range rows {
-				e.splits[env.Split(row.Split)] = append(e.splits[env.Split(row.Split)], env.TaskOf(row))
-			}
-			return e, nil
+		Make: func(of any) (env.Setup, error) {
+			s := of.(*settings)
+			return env.Setup{
+				Traits: traits(*s), Data: &data{Letters: "abcdefgh", Held: "xyz"},
+				Validate: func(c *config.Checker, _ any) { c.AtLeast("env.turns", s.Turns, 1) },
+				Load:     func(d any, _ uint64, _ string) (*env.TaskSet, error) { return load(s, d.(*data)), nil },
+				New:      func(tasks *env.TaskSet, _ string) (env.Env, error) { return &letters{tasks, *s}, nil },
+			}, nil
 		},
 	})
+}
+
+func load(s *settings, d *data) *env.TaskSet {
+	tasks := env.NewTaskSet("tenant-letters")
+	for split, all := range map[env.Split]string{env.Train: d.Letters, env.Test: d.Held} {
+		for i, letter := range all {
+			task := env.Task{ID: "letter-" + string(letter), Kind: "letter", Level: s.Turns, Question: string(letter), Answer: string(letter)}
+			if s.Slow.On {
+				task.Level = i%s.Turns + 1
+			}
+			tasks.Add(task, env.Facts{Split: split})
+		}
+	}
+	return tasks
 }
 
 func traits(s settings) env.Traits {
@@ -76,36 +77,11 @@ func traits(s settings) env.Traits {
 
 // letters is the environment.
 type letters struct {
+	*env.TaskSet
 	settings settings
-	splits   map[env.Split][]env.Task
 }
 
-func (e *letters) Name() string                     { return "tenant-letters" }
-func (e *letters) Traits() env.Traits               { return traits(e.settings) }
-func (e *letters) Inputs() []env.Input              { return nil }
-func (e *letters) LeftOut() (int, []string)         { return 0, nil }
-func (e *letters) Tasks(split env.Split) []env.Task { return e.splits[split] }
-
-func (e *letters) Task(id string) (env.Task, bool) {
-	for _, tasks := range e.splits {
-		for _, task := range tasks {
-			if task.ID == id {
-				return task, true
-			}
-		}
-	}
-	return env.Task{}, false
-}
-
-func (e *letters) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range []env.Split{env.Train, env.Test} {
-		for _, task := range e.splits[split] {
-			rows = append(rows, task.Row(e.Name(), split, ""))
-		}
-	}
-	return rows, nil
-}
+func (e *letters) Traits() env.Traits { return traits(e.settings) }
 
 func (e *letters) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
 	before := ""

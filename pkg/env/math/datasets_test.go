@@ -38,7 +38,7 @@ func loadOverlay(t *testing.T, name string) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder)
+	e, err := build(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,15 +28,12 @@ func TestHeldOutSets(t *testing.T) {
 	settings := short()
 	settings.PromptsOf = []SetPrompts{{Set: "hints", Prompts: Prompts{System: "think", Initial: "H: {question}"}}}
 	data := Data{Train: sums(20), Test: sums(5), HeldOut: []HeldOut{{"plain", from("q")}, {"hints", from("hint")}}}
-	e, err := New(settings, data, 1, folder)
+	e, err := build(settings, data, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(settings, rows)
+	rows := e.Rows()
+	again, err := rebuild(settings, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +64,8 @@ func TestHeldOutSets(t *testing.T) {
 			t.Errorf("improve prompt %v, %v; want %v", messages, err, want)
 		}
 	}
-	if len(e.inputs) != 1 {
-		t.Errorf("inputs %v, want the file once", e.inputs)
+	if len(e.Inputs) != 1 {
+		t.Errorf("inputs %v, want the file once", e.Inputs)
 	}
 }
 
@@ -91,13 +88,13 @@ func TestHeldOutIsApart(t *testing.T) {
 		return source
 	}
 	data := Data{Train: of("train.jsonl"), HeldOut: []HeldOut{{"validation", of("held.jsonl")}}}
-	_, err := New(short(), data, 1, folder)
+	_, err := build(short(), data, 1, folder)
 	want := `data.held_out.0 shares 1 questions with data.train ("validation/held/1" is "train/1"): remove them from one of the two, or set data.held_out.0.skip_repeated`
 	if exitcode.Code(err) != exitcode.Data || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	data.HeldOut[0].SkipRepeated = true
-	e, err := New(short(), data, 1, folder)
+	e, err := build(short(), data, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

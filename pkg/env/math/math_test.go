@@ -41,7 +41,7 @@ func sums(count int) Source {
 
 func newEnv(t testing.TB, settings Settings) *Env {
 	t.Helper()
-	e, err := New(settings, Data{Train: sums(20), Test: sums(5)}, 1, "")
+	e, err := build(settings, Data{Train: sums(20), Test: sums(5)}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestNewErrors(t *testing.T) {
 	for _, test := range tests {
 		settings, data := short(), Data{Train: sums(3), Test: sums(3)}
 		test.change(&settings, &data)
-		_, err := New(settings, data, 1, folder)
+		_, err := build(settings, data, 1, folder)
 		if err == nil || err.Error() != test.want || exitcode.Code(err) != test.code {
 			t.Errorf("%s: %v (code %d), want %s (code %d)", test.name, err, exitcode.Code(err), test.want, test.code)
 		}
@@ -147,11 +147,11 @@ func TestFilesAndGenerate(t *testing.T) {
 	}
 	train, test := write("own.jsonl", generated[:2]...), write("held.jsonl", generated[2:7]...)
 	train.Generate = &every
-	e, err := New(short(), Data{Train: train, Test: test}, 1, folder)
+	e, err := build(short(), Data{Train: train, Test: test}, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := e.LeftOut(); left != 7 {
+	if left := e.LeftOut; left != 7 {
 		t.Errorf("%d problems are left out, want 7: two of the train file, five of the test file", left)
 	}
 	want := []string{"own/1", "own/2"}
@@ -185,11 +185,11 @@ func TestFilesAndLimit(t *testing.T) {
 	source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
 	choice := func(seed uint64) []string {
-		e, err := New(short(), Data{Train: source}, seed, "elsewhere")
+		e, err := build(short(), Data{Train: source}, seed, "elsewhere")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if inputs := e.Inputs(); len(inputs) != 1 || len(inputs[0].SHA256) != 64 {
+		if inputs := e.Inputs; len(inputs) != 1 || len(inputs[0].SHA256) != 64 {
 			t.Errorf("inputs %+v", inputs)
 		}
 		var ids []string

@@ -41,14 +41,14 @@ const refineSuffix = "/refine"
 // responses to, and asks each once more: to refine the first of them, by the
 // prompt env.prompts.improve. These are the two tasks of step-level GRPO
 // (FlipTS App. D).
-func (e *Env) withOffline(folder string) error {
+func withOffline(tasks *env.TaskSet, folder string) error {
 	// A recipe's problems are read before there is anything to cancel.
 	ctx := context.Background()
 	plan, m, err := shard.Read[prompted](ctx, filepath.Join(folder, "plan.parquet"), seal.Options{})
 	if err != nil {
 		return fmt.Errorf("data.offline: %w", err)
 	}
-	e.inputs = append(e.inputs, env.Input{Path: filepath.Join(folder, "plan.parquet"), SHA256: m.SHA256})
+	tasks.AddInputs(env.Input{Path: filepath.Join(folder, "plan.parquet"), SHA256: m.SHA256})
 	taskOf := make(map[string]string, len(plan))
 	for _, row := range plan {
 		taskOf[row.InstanceID] = row.TaskID
@@ -65,7 +65,7 @@ func (e *Env) withOffline(folder string) error {
 		if err != nil {
 			return fmt.Errorf("data.offline: %w", err)
 		}
-		e.inputs = append(e.inputs, env.Input{Path: path, SHA256: m.SHA256})
+		tasks.AddInputs(env.Input{Path: path, SHA256: m.SHA256})
 		for _, row := range rows {
 			task, ours := taskOf[row.InstanceID]
 			said := env.Said(row.Messages, int(row.PromptMessages))
@@ -74,22 +74,18 @@ func (e *Env) withOffline(folder string) error {
 			}
 		}
 	}
-	tasks := slices.DeleteFunc(e.splits[env.Train], func(task env.Task) bool {
+	tasks.Remove(env.Train, func(task env.Task) bool {
 		_, has := responses[task.ID]
-		if !has {
-			delete(e.byID, task.ID)
-		}
 		return !has
 	})
-	e.splits[env.Train] = tasks
-	if len(tasks) == 0 {
+	asked := slices.Clone(tasks.Tasks(env.Train))
+	if len(asked) == 0 {
 		return exitcode.Dataf("data.offline: %q has no response to a problem of data.train: was it made from the same problems?", folder)
 	}
-	for _, task := range slices.Clone(tasks) {
+	for _, task := range asked {
 		response := responses[task.ID]
 		task.ID += refineSuffix
-		e.add(env.Train, task)
-		e.previous[task.ID] = response
+		tasks.Add(task, env.Facts{Split: env.Train, Source: response})
 	}
 	return nil
 }

@@ -54,15 +54,12 @@ func TestOffline(t *testing.T) {
 	tasks := whole.Tasks(env.Train)
 	folder := sampled(t, tasks[:3])
 	data := Data{Train: sums(20), Test: sums(5), Offline: folder}
-	e, err := New(short(), data, 1, "")
+	e, err := build(short(), data, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(short(), rows)
+	rows := e.Rows()
+	again, err := rebuild(short(), rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,16 +84,30 @@ func TestOffline(t *testing.T) {
 			t.Error("a problem without a response is trained on, or one is held out no more")
 		}
 	}
-	if len(e.Inputs()) != 4 {
-		t.Errorf("inputs %v, want the plan and three shards", e.Inputs())
+	if len(e.Inputs) != 4 {
+		t.Errorf("inputs %v, want the plan and three shards", e.Inputs)
 	}
 
 	// Of other problems it has no responses, and a folder that is none says so.
 	other := sampled(t, []env.Task{{ID: "x", Question: "x"}, {ID: "y", Question: "y"}, {ID: "z", Question: "z"}})
 	for folder, want := range map[string]string{other: "has no response to a problem of data.train", t.TempDir(): "plan.parquet"} {
 		data.Offline = folder
-		if _, err := New(short(), data, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+		if _, err := build(short(), data, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+}
+
+// build is the environment of data.
+func build(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+	tasks, err := load(&data, seed, folder)
+	if err != nil {
+		return nil, err
+	}
+	return fromTasks(&settings, tasks)
+}
+
+// rebuild is the environment of rows.
+func rebuild(settings Settings, rows []shard.TaskRow) (*Env, error) {
+	return fromTasks(&settings, env.TasksOf(Name, rows))
 }

@@ -17,17 +17,6 @@ const (
 	roleAssistant = "assistant"
 )
 
-// fill puts values in the place of a template's names, in one pass: a name
-// inside a value, which a policy or a data file may have written, stays text.
-// A name in braces that is none of ours stays too: \boxed{answer}.
-func fill(template, question, instruction, previous string) string {
-	return strings.NewReplacer(
-		"{question}", question,
-		"{instruction}", instruction,
-		"{previous_response}", previous,
-	).Replace(template)
-}
-
 // checkPrompts refuses templates that cannot ask what they are for.
 func checkPrompts(settings Settings) error {
 	p := settings.Prompts
@@ -87,7 +76,7 @@ func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard
 	}
 	last := len(responses) - 1
 	messages := e.conversation(task, responses[:last])
-	messages[len(messages)-1].Content = fill(template, task.Question, e.instruction(task), responses[last])
+	messages[len(messages)-1].Content = env.Fill(template, task.Question, e.instruction(task), responses[last])
 	return messages, nil
 }
 
@@ -114,12 +103,9 @@ func (e *Env) nextTurn(task env.Task, conversation []shard.Message) ([]shard.Mes
 // where it has its own.
 func (e *Env) prompts(task env.Task) Prompts {
 	p := e.settings.Prompts
-	set := e.setOf[task.ID]
-	if set == "" {
-		return p
-	}
+	facts, _ := e.Facts(task.ID)
 	for _, own := range e.settings.PromptsOf {
-		if own.Set == set {
+		if own.Set == string(facts.Split) {
 			p.System = cmp.Or(own.System, p.System)
 			p.Initial, p.Refine = cmp.Or(own.Initial, p.Initial), cmp.Or(own.Refine, p.Refine)
 			p.Improve, p.Diverge = cmp.Or(own.Improve, p.Improve), cmp.Or(own.Diverge, p.Diverge)
@@ -132,9 +118,9 @@ func (e *Env) prompts(task env.Task) Prompts {
 // of data.offline it asks to refine that.
 func (e *Env) instruction(task env.Task) string {
 	p := e.prompts(task)
-	asked := fill(p.Initial, task.Question, task.Question, "")
-	if previous, offline := e.previous[task.ID]; offline {
-		return fill(p.Improve, task.Question, asked, previous)
+	asked := env.Fill(p.Initial, task.Question, task.Question, "")
+	if facts, _ := e.Facts(task.ID); facts.Source != "" {
+		return env.Fill(p.Improve, task.Question, asked, facts.Source)
 	}
 	return asked
 }
@@ -145,7 +131,7 @@ func (e *Env) request(task env.Task, responses []string) shard.Message {
 		return shard.Message{Role: roleUser, Content: e.instruction(task)}
 	}
 	previous := responses[len(responses)-1]
-	return shard.Message{Role: roleUser, Content: fill(e.prompts(task).Refine, task.Question, e.instruction(task), previous)}
+	return shard.Message{Role: roleUser, Content: env.Fill(e.prompts(task).Refine, task.Question, e.instruction(task), previous)}
 }
 
 // conversation is the responses, each beneath its request, and the request of

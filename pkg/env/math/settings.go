@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -98,33 +98,28 @@ type Source struct {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: Name, Summary: "questions with short answers", Default: true,
 		Settings: func() any { return DefaultSettings() },
-		Data:     func() any { return &Data{Train: defaultSource(), Test: defaultSource()} },
-		Validate: func(c *config.Checker, settings, data any) {
-			validate(c, settings.(*Settings))
-			data.(*Data).validate(c)
-			checkSetsNamed(c, settings.(*Settings), data.(*Data))
-			checkOffline(c, settings.(*Settings), data.(*Data))
-		},
-		Traits: func(settings any) env.Traits { return settings.(*Settings).traits() },
-		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
-			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
-		},
-		Checker: &checker, Generator: &generator,
-		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
-			return made(FromRows(*settings.(*Settings), rows))
+		Make: func(settings any) (env.Setup, error) {
+			s := settings.(*Settings)
+			return env.Setup{
+				Traits: s.traits(), Checker: &checker, Generator: &generator,
+				Data: &Data{Train: defaultSource(), Test: defaultSource()},
+				Validate: func(c *config.Checker, data any) {
+					d := data.(*Data)
+					validate(c, s)
+					d.validate(c)
+					checkSetsNamed(c, s, d)
+					checkOffline(c, s, d)
+				},
+				Load: func(data any, seed uint64, folder string) (*env.TaskSet, error) {
+					return load(data.(*Data), seed, folder)
+				},
+				New: func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },
+			}, nil
 		},
 	})
-}
-
-// made keeps a nil pointer from becoming an environment.
-func made(e *Env, err error) (env.Env, error) {
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
 // DefaultSettings ask for one turn and take Math-Verify's rules.
@@ -150,13 +145,11 @@ func validate(c *config.Checker, s *Settings) {
 	turns := c.AtLeast("env.max_turns", s.MaxTurns, 1)
 	p := s.Prompts
 	env.CheckTemplate(c, "env.prompts.system", p.System)
-	env.CheckTemplate(c, "env.prompts.initial", p.Initial, env.NeedsQuestion)
 	env.CheckTemplate(c, "env.prompts.refine", p.Refine)
 	if turns && s.MaxTurns > 1 && strings.TrimSpace(p.Refine) == "" {
 		c.Add("env.prompts.refine", p.Refine, "must not be empty when env.max_turns is %d", s.MaxTurns)
 	}
-	env.CheckTemplate(c, "env.prompts.improve", p.Improve, env.NeedsTask, env.NeedsPrevious)
-	env.CheckTemplate(c, "env.prompts.diverge", p.Diverge, env.NeedsTask, env.NeedsPrevious)
+	env.CheckTemplates(c, "env.prompts", p.Initial, p.Improve, p.Diverge)
 	named := map[string]bool{}
 	for i, p := range s.PromptsOf {
 		field := fmt.Sprintf("env.prompts_of.%d", i)
@@ -207,13 +200,10 @@ func (d *Data) validate(c *config.Checker) {
 	for i, h := range d.HeldOut {
 		env.CheckSetName(c, fmt.Sprintf("data.held_out.%d.name", i), h.Name, named)
 	}
-	problems, _ := config.Find[int](c.Settings(), "evaluation.problems")
-	if problems >= 1 && test != nil && len(d.Test.Files) == 0 && problems > test.Count {
-		c.Add("evaluation.problems", problems, "must not be above data.test.generate.count %d", test.Count)
+	if test != nil && len(d.Test.Files) == 0 {
+		env.CheckProblems(c, "data.test.generate.count", test.Count)
 	}
-	if limit := d.Test.Limit; problems >= 1 && limit > 0 && problems > limit {
-		c.Add("evaluation.problems", problems, "must not be above data.test.limit %d", limit)
-	}
+	env.CheckProblems(c, "data.test.limit", d.Test.Limit)
 }
 
 func (s *Source) validate(c *config.Checker, field string, mayBeEmpty bool) {

@@ -41,7 +41,7 @@ func TestGSM8K(t *testing.T) {
 	}
 	settings := short()
 	settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractLast}
-	e, err := New(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
+	e, err := build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestDeepMind(t *testing.T) {
 	for _, mode := range []string{answer.ExtractWhole, answer.ExtractLast, answer.ExtractMarked, answer.ExtractBoxed} {
 		settings := short()
 		settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: mode, Marker: "####"}
-		e, err := New(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
+		e, err := build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,11 @@ func TestOtherSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
-		tasks, _, err := dataset.Read(filepath.Join(folder, test.file), "data.train", dataset.Source{Fields: test.fields})
+		set, err := dataset.Together([]string{filepath.Join(folder, test.file)}, "data.train")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks, _, err := set.Read(filepath.Join(folder, test.file), dataset.Source{Fields: test.fields})
 		if err != nil || len(tasks) != test.want {
 			t.Errorf("%s: %d problems, want %d: %v", test.file, len(tasks), test.want, err)
 			continue

@@ -36,7 +36,7 @@ func BenchmarkProgram(b *testing.B) {
 	folder := seeds(b, filepath.Join(b.TempDir(), "seeds"))
 	for name, warm := range map[string][]string{"new": nil, "warm": modules} {
 		s.Sandbox.Warm, s.Limits.WallSeconds, s.Limits.MemoryMB = warm, 60, 1024
-		e, err := New(*s, Data{Tasks: []string{folder}}, "")
+		e, err := build(*s, Data{Tasks: []string{folder}}, "")
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -89,7 +89,7 @@ var checker = env.LineChecker{
 		of := DefaultSettings()
 		of.Program.Interpreter, of.Sandbox.Require, of.Limits.WallSeconds = v.settings.Interpreter, v.settings.Require, v.settings.WallSeconds
 		of.Milestones = "submission"
-		e, err := empty(*of)
+		e, err := fromTasks(of, env.NewTaskSet(Name))
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package mle
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,38 +30,39 @@ type demonstration struct {
 // maxDemonstrations bounds a file of demonstrations.
 const maxDemonstrations = 1 << 30
 
-// readDemonstrations gives the tasks to train on the demonstrations of a file.
-func (e *Env) readDemonstrations(path string) error {
+// readDemonstrations reads a file of demonstrations, if there is one.
+func readDemonstrations(name, folder string) (all []demonstration, inputs []env.Input, err error) {
+	if name == "" {
+		return nil, nil, nil
+	}
+	path, err := config.ResolvePath(name, folder)
+	if err != nil {
+		return nil, nil, fmt.Errorf("data.demonstrations: %w", err)
+	}
 	content, err := plainfile.Read(path, maxDemonstrations)
 	if err != nil {
-		return fmt.Errorf("data.demonstrations: %w", err)
+		return nil, nil, fmt.Errorf("data.demonstrations: %w", err)
 	}
 	sum := sha256.Sum256(content)
-	e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(sum[:])})
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, len(content)+1)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+	n := 0
+	for line := range bytes.Lines(content) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		var d demonstration
-		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
 		err := decoder.Decode(&d)
 		if err == nil {
 			err = d.check()
 		}
 		if err != nil {
-			return exitcode.Dataf("data.demonstrations: %q line %d: %w", path, n, err)
+			return nil, nil, exitcode.Dataf("data.demonstrations: %q line %d: %w", path, n, err)
 		}
-		for _, t := range e.splits[env.Train] {
-			if d.Task == "" || config.Matches(t.ID, []string{d.Task}) {
-				source := &e.entries[t.ID].source
-				source.Demonstrations = append(source.Demonstrations, d)
-			}
-		}
+		all = append(all, d)
 	}
-	return nil
+	return all, []env.Input{{Path: path, SHA256: hex.EncodeToString(sum[:])}}, nil
 }
 
 func (d *demonstration) check() error {
@@ -123,9 +123,9 @@ func (e *Env) drawn(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Me
 // textsOfTask is how many programs of a task a tokenizer is trained on.
 const textsOfTask = 100
 
-// Texts are the demonstrations: programs of the grammar, or those of the file.
-func (e *Env) Texts() (texts []string) {
-	for _, of := range e.splits[env.Train] {
+// texts are the demonstrations: programs of the grammar, or those of the file.
+func (e *Env) texts() (texts []string) {
+	for _, of := range e.Tasks(env.Train) {
 		for _, d := range e.entries[of.ID].source.Demonstrations {
 			texts = append(texts, d.Parent, d.Response)
 		}

@@ -18,18 +18,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Env is the environment. It is safe for concurrent use.
 type Env struct {
+	*env.TaskSet
 	settings Settings
 	style    style
 	runner   *runner
-	splits   map[env.Split][]env.Task
 	entries  map[string]*entry // by task id
-	inputs   []env.Input
-	leftOut  []string
 
 	assistant env.Assistant // nil for none
 	tail      env.Tail      // cuts feedback
@@ -37,14 +34,11 @@ type Env struct {
 
 var (
 	_ env.Env      = (*Env)(nil)
-	_ env.Brief    = (*Env)(nil)
 	_ env.Assisted = (*Env)(nil)
-	_ env.Weighted = (*Env)(nil)
 )
 
 // entry is a task with its folder, which is read when it is first needed.
 type entry struct {
-	task   env.Task
 	folder string
 	source source
 	open   func() (*task.Task, error)
@@ -59,14 +53,11 @@ type source struct {
 	Demonstrations []demonstration `json:"demonstrations,omitempty"`
 }
 
-// New reads the tasks of folders. A task that is asked for in both splits, or
+// load reads the tasks of folders. A task that is asked for in both splits, or
 // whose answers are those of a held-out one, is held out and left out of
 // training.
-func New(settings Settings, data Data, folder string) (*Env, error) {
-	e, err := empty(settings)
-	if err != nil {
-		return nil, err
-	}
+func load(data *Data, folder string) (*env.TaskSet, error) {
+	set := env.NewTaskSet(Name)
 	folders, err := config.ResolvePaths(data.Tasks, folder)
 	if err != nil {
 		return nil, fmt.Errorf("data.tasks: %w", err)
@@ -82,73 +73,94 @@ func New(settings Settings, data Data, folder string) (*Env, error) {
 		}
 		return config.Matches(t.Name, names)
 	}
+	var demonstrations []demonstration
+	add := func(split env.Split, t *task.Task) error {
+		row := env.Task{ID: t.Name, Kind: t.Modality, Question: t.Description, Level: slices.Index([]string{"low", "medium", "high"}, t.Complexity) + 1}
+		s := source{SHA256: digests(t), Bytes: t.PublicBytes}
+		for _, d := range demonstrations {
+			if split == env.Train && (d.Task == "" || config.Matches(t.Name, []string{d.Task})) {
+				s.Demonstrations = append(s.Demonstrations, d)
+			}
+		}
+		text, err := json.Marshal(s)
+		set.Add(row, env.Facts{Split: split, Source: string(text), Folder: t.Folder, Opened: t})
+		for _, input := range t.Inputs {
+			set.Inputs = append(set.Inputs, env.Input(input))
+		}
+		return err
+	}
 	for _, t := range tasks {
 		if in(t, data.Test, "test") {
 			held[t.Name], held[t.Input(t.Answers)] = true, true
-			e.add(env.Test, t)
+			if err := add(env.Test, t); err != nil {
+				return nil, err
+			}
 		}
+	}
+	demonstrations, input, err := readDemonstrations(data.Demonstrations, folder)
+	if err != nil {
+		return nil, err
 	}
 	for _, t := range tasks {
 		switch {
 		case !in(t, data.Train, "train"):
 		case held[t.Name] || held[t.Input(t.Answers)]:
-			e.leftOut = append(e.leftOut, t.Name)
+			set.LeftOut++
+			set.LeftOutNames = append(set.LeftOutNames, t.Name)
 		default:
-			e.add(env.Train, t)
+			if err := add(env.Train, t); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if data.Demonstrations == "" {
-		return e, nil
-	}
-	path, err := config.ResolvePath(data.Demonstrations, folder)
-	if err != nil {
-		return nil, fmt.Errorf("data.demonstrations: %w", err)
-	}
-	return e, e.readDemonstrations(path)
+	set.Inputs = append(set.Inputs, input...)
+	return set, nil
 }
 
-// add files a task that has been read.
-func (e *Env) add(split env.Split, t *task.Task) {
-	row := env.Task{ID: t.Name, Kind: t.Modality, Question: t.Description, Level: slices.Index([]string{"low", "medium", "high"}, t.Complexity) + 1}
-	s := source{SHA256: map[string]string{}, Bytes: t.PublicBytes}
+// fromTasks is the environment of the tasks. The folders of those that are from rows
+// must be as they were.
+func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
+	e := &Env{TaskSet: tasks, settings: *settings, style: styleOf(*settings), entries: map[string]*entry{}, tail: tailOfCharacters}
+	e.runner = newRunner(&e.settings)
+	for _, of := range slices.Concat(tasks.Tasks(env.Train), tasks.Tasks(env.Test)) {
+		facts, err := tasks.Facts(of.ID)
+		if err != nil {
+			return nil, err
+		}
+		var s source
+		if err := json.Unmarshal([]byte(facts.Source), &s); err != nil {
+			return nil, exitcode.Dataf("task %q: its source: %w", of.ID, err)
+		}
+		folder := cmp.Or(facts.Folder, s.Folder)
+		e.entries[of.ID] = &entry{folder, s, sync.OnceValues(func() (*task.Task, error) {
+			if t, ok := facts.Opened.(*task.Task); ok {
+				return t, nil
+			}
+			return reopen(folder, s)
+		})}
+	}
+	// A program takes longer where there is more to learn from.
+	tasks.Cost = func(id string) float64 {
+		if entry, ok := e.entries[id]; ok {
+			return float64(entry.source.Bytes)
+		}
+		return 0
+	}
+	tasks.Texts = e.texts
+	return e, nil
+}
+
+// digests are those of a task's files, by path below the folder, or whole.
+func digests(t *task.Task) map[string]string {
+	all := map[string]string{}
 	for _, input := range t.Inputs {
 		name := input.Path
 		if below, err := filepath.Rel(t.Folder, input.Path); err == nil && filepath.IsLocal(below) {
 			name = below
 		}
-		s.SHA256[name] = input.SHA256
-		e.inputs = append(e.inputs, env.Input(input))
+		all[name] = input.SHA256
 	}
-	e.splits[split] = append(e.splits[split], row)
-	e.entries[row.ID] = &entry{task: row, folder: t.Folder, source: s, open: func() (*task.Task, error) { return t, nil }}
-}
-
-// Cost is what there is to learn from, in bytes: a program takes longer on more.
-func (e *Env) Cost(of env.Task) float64 {
-	if entry, ok := e.entries[of.ID]; ok {
-		return float64(entry.source.Bytes)
-	}
-	return 0
-}
-
-// FromRows makes the environment that the rows are of. The folders of the tasks
-// must be as they were.
-func FromRows(settings Settings, rows []shard.TaskRow) (*Env, error) {
-	e, err := empty(settings)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		t := env.TaskOf(row)
-		var s source
-		if err := json.Unmarshal([]byte(row.Source), &s); err != nil {
-			return nil, exitcode.Dataf("task %q: its source: %w", t.ID, err)
-		}
-		e.splits[env.Split(row.Split)] = append(e.splits[env.Split(row.Split)], t)
-		folder := cmp.Or(row.Folder, s.Folder)
-		e.entries[t.ID] = &entry{task: t, folder: folder, source: s, open: sync.OnceValues(func() (*task.Task, error) { return reopen(folder, s) })}
-	}
-	return e, nil
+	return all
 }
 
 // reopen reads a task's folder again.
@@ -157,14 +169,7 @@ func reopen(folder string, s source) (*task.Task, error) {
 	if err != nil {
 		return nil, exitcode.WithHint(err, "a run reads the folders of its tasks whenever it prompts or scores: put the folder back")
 	}
-	again := map[string]string{}
-	for _, input := range t.Inputs {
-		name := input.Path
-		if below, err := filepath.Rel(t.Folder, input.Path); err == nil && filepath.IsLocal(below) {
-			name = below
-		}
-		again[name] = input.SHA256
-	}
+	again := digests(t)
 	if maps.Equal(again, s.SHA256) {
 		return t, nil
 	}
@@ -176,13 +181,6 @@ func reopen(folder string, s source) (*task.Task, error) {
 	return nil, exitcode.Dataf("task %q: its folder %q has files that it had not when the run was made", t.Name, folder)
 }
 
-func empty(settings Settings) (*Env, error) {
-	e := &Env{settings: settings, splits: map[env.Split][]env.Task{}, entries: map[string]*entry{}, tail: tailOfCharacters}
-	e.style = styleOf(settings)
-	e.runner = newRunner(&e.settings)
-	return e, nil
-}
-
 // folder is the folder of a task, read.
 func (e *Env) folder(of env.Task) (*task.Task, error) {
 	entry, ok := e.entries[of.ID]
@@ -192,44 +190,5 @@ func (e *Env) folder(of env.Task) (*task.Task, error) {
 	return entry.open()
 }
 
-// Name returns "mle".
-func (e *Env) Name() string { return Name }
-
 // Traits follow from the settings.
 func (e *Env) Traits() env.Traits { return e.settings.traits() }
-
-// Inputs lists the files of the tasks.
-func (e *Env) Inputs() []env.Input { return e.inputs }
-
-// LeftOut names the tasks that are not trained on because they are held out.
-func (e *Env) LeftOut() (count int, names []string) { return len(e.leftOut), e.leftOut }
-
-// Tasks lists the tasks of a split by name.
-func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
-
-// Task finds a task by its id, which is its name.
-func (e *Env) Task(id string) (env.Task, bool) {
-	entry, ok := e.entries[id]
-	if !ok {
-		return env.Task{}, false
-	}
-	return entry.task, true
-}
-
-// Rows lists the tasks of both splits, with their folders.
-func (e *Env) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range []env.Split{env.Train, env.Test} {
-		for _, t := range e.splits[split] {
-			entry := e.entries[t.ID]
-			text, err := json.Marshal(entry.source)
-			if err != nil {
-				return nil, err
-			}
-			row := t.Row(Name, split, string(text))
-			row.Folder = entry.folder
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
-}

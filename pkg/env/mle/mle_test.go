@@ -61,7 +61,7 @@ func open(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 	if change != nil {
 		change(s)
 	}
-	e, err := New(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, "")
+	e, err := build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestBlind(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		again, err := New(e.settings, Data{Tasks: []string{folder}}, "")
+		again, err := build(e.settings, Data{Tasks: []string{folder}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -445,15 +445,29 @@ func TestHeldOut(t *testing.T) {
 	if err := os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, "")
+	e, err := build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	count, names := e.LeftOut()
+	count, names := e.LeftOut, e.LeftOutNames
 	if want := []string{"one", "twin"}; count != 2 || !slices.Equal(names, want) {
 		t.Errorf("left out %d: %q, want %q", count, names, want)
 	}
 	if train := e.Tasks(env.Train); len(train) != 1 || train[0].ID != "three" {
 		t.Errorf("trained on: %v", train)
 	}
+}
+
+// build is the environment of data.
+func build(settings Settings, data Data, folder string) (*Env, error) {
+	tasks, err := load(&data, folder)
+	if err != nil {
+		return nil, err
+	}
+	return fromTasks(&settings, tasks)
+}
+
+// rebuild is the environment of rows.
+func rebuild(settings Settings, rows []shard.TaskRow) (*Env, error) {
+	return fromTasks(&settings, env.TasksOf(Name, rows))
 }

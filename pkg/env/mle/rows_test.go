@@ -19,11 +19,8 @@ import (
 func TestRows(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, nil)
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(e.settings, rows)
+	rows := e.Rows()
+	again, err := rebuild(e.settings, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +39,7 @@ func TestRows(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := FromRows(e.settings, rows)
+	changed, err := rebuild(e.settings, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +53,9 @@ func TestRows(t *testing.T) {
 func TestRowsElsewhere(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, nil)
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := e.Rows()
 	elsewhere, _ := open(t, nil)
-	there, err := elsewhere.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := elsewhere.Rows()
 	one, _ := shard.ContentDigest(rows)
 	two, _ := shard.ContentDigest(there)
 	if rows[0].Folder == there[0].Folder || one != two {
@@ -73,7 +64,7 @@ func TestRowsElsewhere(t *testing.T) {
 	old := rows[0]
 	old.Source = strings.Replace(old.Source, "{", fmt.Sprintf(`{"folder":%q,`, old.Folder), 1)
 	old.Folder = ""
-	again, err := FromRows(e.settings, []shard.TaskRow{old})
+	again, err := rebuild(e.settings, []shard.TaskRow{old})
 	if err != nil {
 		t.Fatal(err)
 	}

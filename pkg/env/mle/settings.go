@@ -9,8 +9,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 //go:embed settings.go
@@ -119,33 +119,24 @@ func DefaultSettings() *Settings {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: Name, Summary: "machine-learning tasks that a program of the policy solves",
 		Settings: func() any { return DefaultSettings() },
-		Data:     func() any { return &Data{} },
-		Validate: func(c *config.Checker, settings, data any) {
-			validate(c, settings.(*Settings))
-			if len(data.(*Data).Tasks) == 0 {
-				c.Add("data.tasks", nil, "is empty: name a folder of tasks")
-			}
+		Make: func(settings any) (env.Setup, error) {
+			s := settings.(*Settings)
+			return env.Setup{
+				Traits: s.traits(), Data: &Data{}, Checker: &checker,
+				Validate: func(c *config.Checker, data any) {
+					validate(c, s)
+					if len(data.(*Data).Tasks) == 0 {
+						c.Add("data.tasks", nil, "is empty: name a folder of tasks")
+					}
+				},
+				Load: func(data any, _ uint64, folder string) (*env.TaskSet, error) { return load(data.(*Data), folder) },
+				New:  func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },
+			}, nil
 		},
-		Traits: func(settings any) env.Traits { return settings.(*Settings).traits() },
-		New: func(settings, data any, _ uint64, folder string) (env.Env, error) {
-			return made(New(*settings.(*Settings), *data.(*Data), folder))
-		},
-		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
-			return made(FromRows(*settings.(*Settings), rows))
-		},
-		Checker: &checker,
 	})
-}
-
-// made keeps a nil pointer from becoming an environment.
-func made(e *Env, err error) (env.Env, error) {
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
 // traits: a program may take minutes, so each turn after the first takes a wave.

@@ -32,7 +32,7 @@ func python(t testing.TB, s Settings, words []string, code, data string) *Env {
 	d.Train.SetDefaults()
 	d.Test.SetDefaults()
 	d.Train.Files = []string{"t.jsonl"}
-	e, err := New(s, d, 1, folder)
+	e, err := build(s, d, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestNothingIsLeft(t *testing.T) {
 	e := python(t, s, []string{"reward.py"}, strings.ReplaceAll(starting, "LONG", long), `{"prompt": "q", "answer": "a"}`)
 	var mutex sync.Mutex
 	logged := map[string]int{}
-	e.LogTo(func(format string, args ...any) {
+	e.Start(0, func(format string, args ...any) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		logged[fmt.Sprintf(format, args...)]++
@@ -96,7 +96,7 @@ func TestRelativeFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(`{"prompt": "q", "answer": "a"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(s, data, 1, filepath.Base(folder))
+	e, err := build(s, data, 1, filepath.Base(folder))
 	if err != nil {
 		t.Fatal(err)
 	}

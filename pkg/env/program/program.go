@@ -9,14 +9,10 @@
 package program
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,10 +23,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 	"github.com/lathe-rl/lathe/pkg/rng"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Name is the name of this environment in recipes and rows.
@@ -41,19 +35,14 @@ const maxTasks = 5_000_000
 
 // Env is the environment. It is safe for concurrent use.
 type Env struct {
+	*env.TaskSet
 	settings Settings
 	pool     *pool
-	splits   map[env.Split][]env.Task
-	tasks    map[string]known
-	inputs   []env.Input
 }
 
 var (
 	_ env.Env      = (*Env)(nil)
-	_ env.Threaded = (*Env)(nil)
-	_ env.Closer   = (*Env)(nil)
-	_ env.Logged   = (*Env)(nil)
-	_ env.Waiting  = (*Env)(nil)
+	_ env.Programs = (*Env)(nil)
 )
 
 // known is what there is to a task beside its columns in a table.
@@ -86,115 +75,102 @@ type taskView struct {
 	Columns  json.RawMessage `json:"columns,omitempty"`
 }
 
-// New reads the tasks of files, or asks the program for them, and sees in any case
-// that there is a program which speaks the protocol. One that ends on the way is
-// started again, as often as the settings say.
-func New(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+// loader reads the tasks of files, or asks the program for them.
+type loader struct {
+	*env.TaskSet
+	settings *Settings
+	data     *Data
+	seed     uint64
+	folder   string
+	about    *description
+}
+
+// load loads the tasks, and sees in any case that there is a program which speaks the
+// protocol. One that ends on the way is started again, as often as the settings say.
+func load(settings *Settings, data *Data, seed uint64, folder string) (*env.TaskSet, error) {
 	for try := 0; ; try++ {
-		e, err := load(settings, data, seed, folder)
+		l := loader{TaskSet: env.NewTaskSet(Name), settings: settings, data: data, seed: seed, folder: folder}
+		err := l.load()
 		if ended := new(stdio.EndedError); !errors.As(err, &ended) || try >= settings.Program.Retries {
-			return e, err
+			return l.TaskSet, err
 		}
 	}
 }
 
-func load(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
-	e := empty(settings, folder)
-	started, about, err := e.pool.start()
+func (l *loader) load() error {
+	started, about, err := newPool(newLauncher(l.settings.Program, l.folder)).start()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer started.Close()
-	if err := e.fits(about, data); err != nil {
-		return nil, err
+	l.about = about
+	if err := l.fits(); err != nil {
+		return err
 	}
-	if err := e.readCommand(folder); err != nil {
-		return nil, err
+	if err := l.readCommand(); err != nil {
+		return err
 	}
-	for _, part := range data.parts() {
-		add := func(row dataset.Row, columns json.RawMessage, response string) error {
-			split := part.split
-			if part.HoldsOut(asks(row)) {
-				split = env.Test
-			}
-			return e.add(split, row, source{Columns: columns, Response: response, Words: slices.Contains(about.Does, verbPrompt)}, seed)
-		}
+	for _, part := range l.data.parts() {
 		if len(part.Files) > 0 {
-			err = e.readFiles(part, folder, about.Answer != nil && !*about.Answer, add)
-		} else if slices.Contains(about.Does, verbTasks) && data.Train.TestShare == 0 {
-			err = e.askTasks(started, part.split, seed, add)
+			err = l.readFiles(part)
+		} else if slices.Contains(about.Does, verbTasks) && l.data.Train.TestShare == 0 {
+			err = l.askTasks(started, part)
 		}
 		if err == nil {
-			err = part.CheckSplit(len(e.splits[env.Train]), len(e.splits[env.Test]))
+			err = part.CheckSplit(len(l.Tasks(env.Train)), len(l.Tasks(env.Test)))
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if part.Limit > 0 {
-			e.limit(part, seed)
+		kept := map[string]bool{}
+		for _, t := range env.Limit(l.Tasks(part.split), part.Limit, l.seed, part.split) {
+			kept[t.ID] = true
 		}
+		l.Remove(part.split, func(t env.Task) bool { return !kept[t.ID] })
 	}
-	if err := e.keepApart(data); err != nil {
-		return nil, err
-	}
-	return e, nil
+	// What differs in an answer or another column asks something else.
+	return l.KeepApart(env.Test, "data.test", "tasks", l.data.Test.SkipRepeated, func(task env.Task) string {
+		k, _ := find(l.TaskSet, task)                                                                    // it is there
+		text, _ := plainjson.Line([]any{task.Question, k.source.Messages, task.Answer, k.source.Answer}) // texts always can be
+		return string(text)
+	})
 }
 
-// FromRows makes the environment that the rows are of. No program is started before
-// it is needed.
-func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, error) {
-	e := empty(settings, folder)
-	for _, row := range rows {
-		k := known{task: env.TaskOf(row), split: env.Split(row.Split)}
-		if err := json.Unmarshal([]byte(row.Source), &k.source); err != nil {
-			return nil, exitcode.Dataf("task %q: its source: %w", row.TaskID, err)
-		}
-		e.splits[k.split] = append(e.splits[k.split], k.task)
-		e.tasks[k.task.ID] = k
-	}
-	return e, nil
-}
-
-func empty(settings Settings, folder string) *Env {
-	return &Env{settings: settings, pool: newPool(newLauncher(settings.Program, folder)), splits: map[env.Split][]env.Task{}, tasks: map[string]known{}}
+// fromTasks is the environment of the tasks. No program is started before it is needed.
+func fromTasks(settings *Settings, tasks *env.TaskSet, folder string) *Env {
+	return &Env{tasks, *settings, newPool(newLauncher(settings.Program, folder))}
 }
 
 // fits checks that the program does what the recipe leaves to it.
-func (e *Env) fits(about *description, data Data) error {
-	does := func(what string) bool { return slices.Contains(about.Does, what) }
-	hint := func(err error) error { return exitcode.WithHint(err, "the program offers %q", about.Does) }
-	switch {
+func (l *loader) fits() error {
+	does := func(what string) bool { return slices.Contains(l.about.Does, what) }
+	hint := func(err error) error { return exitcode.WithHint(err, "the program offers %q", l.about.Does) }
+	switch turns := l.settings.Program.MaxTurns; {
 	case !does(verbScore):
-		return hint(exitcode.Dataf("env.program.command: the program %q does not score (score)", about.Name))
-	case e.settings.Program.MaxTurns > 1 && !does(verbNext):
-		return hint(exitcode.Usagef("env.program.max_turns is %d: the program %q answers no messages (begin, next)", e.settings.Program.MaxTurns, about.Name))
-	case len(data.Train.Files) == 0 && !does(verbTasks):
-		return hint(exitcode.Usagef("data.train.files is empty, and the program %q has no tasks: name files of tasks", about.Name))
+		return hint(exitcode.Dataf("env.program.command: the program %q does not score (score)", l.about.Name))
+	case turns > 1 && !does(verbNext):
+		return hint(exitcode.Usagef("env.program.max_turns is %d: the program %q answers no messages (begin, next)", turns, l.about.Name))
+	case len(l.data.Train.Files) == 0 && !does(verbTasks):
+		return hint(exitcode.Usagef("data.train.files is empty, and the program %q has no tasks: name files of tasks", l.about.Name))
 	}
 	return nil
 }
 
 // readCommand keeps the digests of the files that the command names.
-func (e *Env) readCommand(folder string) error {
-	for _, word := range e.settings.Program.Command {
-		word, _, _ = strings.Cut(word, ":") // a function in a file
-		path := word
+func (l *loader) readCommand() error {
+	for _, word := range l.settings.Program.Command {
+		path, _, _ := strings.Cut(word, ":") // a function in a file
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(folder, path)
+			path = filepath.Join(l.folder, path)
 		}
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		f, _, err := plainfile.Open(path)
+		input, err := env.ReadInput(path)
 		if err != nil {
 			return fmt.Errorf("env.program.command: %w", err)
 		}
-		digest := sha256.New()
-		_, err = io.Copy(digest, f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("env.program.command: reading %q: %w", path, err)
-		}
-		e.inputs = append(e.inputs, env.Input{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))})
+		l.Inputs = append(l.Inputs, input)
 	}
 	return nil
 }
@@ -205,26 +181,18 @@ func asks(row dataset.Row) string {
 	return string(text)
 }
 
-func (e *Env) readFiles(part part, folder string, withoutAnswer bool, add func(dataset.Row, json.RawMessage, string) error) error {
-	paths, err := part.Resolve(folder)
-	if err != nil {
-		return fmt.Errorf("%s.files: %w", part.where, err)
-	}
-	set, err := dataset.Together(paths, part.where)
+func (l *loader) readFiles(part part) error {
+	paths, set, err := part.Open(l.folder, part.where)
 	if err != nil {
 		return err
 	}
-	set.AnswerOptional = withoutAnswer
+	set.AnswerOptional = l.about.Answer != nil && !*l.about.Answer
 	for _, path := range paths {
 		rows, inputs, err := set.ReadRows(path, part.Source.Source)
 		if err != nil {
 			return err
 		}
-		for _, input := range inputs {
-			if !slices.Contains(e.inputs, input) {
-				e.inputs = append(e.inputs, input)
-			}
-		}
+		l.AddInputs(inputs...)
 		responses := 0
 		for _, row := range rows {
 			response := ""
@@ -238,7 +206,7 @@ func (e *Env) readFiles(part part, folder string, withoutAnswer bool, add func(d
 			if err != nil {
 				return exitcode.Bugf("encoding task %q: %w", row.Task.ID, err)
 			}
-			if err := add(row, columns, response); err != nil {
+			if err := l.add(part, row, columns, response); err != nil {
 				return err
 			}
 		}
@@ -265,10 +233,11 @@ func taskSource() dataset.Source {
 }
 
 // askTasks asks the program for the tasks of a split, which come a line each.
-func (e *Env) askTasks(p *stdio.Process, split env.Split, seed uint64, add func(dataset.Row, json.RawMessage, string) error) error {
-	name, patience := e.settings.Program.Command[0], seconds(max(e.settings.Program.Seconds, e.settings.Program.StartSeconds))
+func (l *loader) askTasks(p *stdio.Process, part part) error {
+	split, settings := part.split, l.settings.Program
+	name, patience := settings.Command[0], seconds(max(settings.Seconds, settings.StartSeconds))
 	// Both splits have the same seed: a program can draw all tasks and part them.
-	asked := map[string]any{"split": split, "seed": small(rng.New(seed, rng.PurposeData, 0, "tasks", 0).Block(0))}
+	asked := map[string]any{"split": split, "seed": small(rng.New(l.seed, rng.PurposeData, 0, "tasks", 0).Block(0))}
 	if err := p.Send(stdio.Request{verbTasks: asked}, patience); err != nil {
 		return exitcode.Unavailablef("%w", err)
 	}
@@ -299,7 +268,7 @@ func (e *Env) askTasks(p *stdio.Process, split env.Split, seed uint64, add func(
 		if !ok {
 			return exitcode.Dataf("the program %q, task %d of split %q: a response must be a text or a number", name, n, split)
 		}
-		if err := add(row, a.Task, response); err != nil {
+		if err := l.add(part, row, a.Task, response); err != nil {
 			return err
 		}
 		if err := p.Extend(patience); err != nil {
@@ -308,81 +277,50 @@ func (e *Env) askTasks(p *stdio.Process, split env.Split, seed uint64, add func(
 	}
 }
 
-// add files a task.
-func (e *Env) add(split env.Split, row dataset.Row, s source, seed uint64) error {
+// add adds a task to the split of a part, or to those that it holds out.
+func (l *loader) add(part part, row dataset.Row, columns json.RawMessage, response string) error {
 	task := row.Task
-	if earlier, ok := e.tasks[task.ID]; ok {
+	if earlier, ok := l.Task(task.ID); ok {
 		return exitcode.Dataf("two tasks have the id %q (%q and %q): an id starts with its file's name or its split, so rename one of the files, or list it once",
-			task.ID, stdio.Clip(earlier.task.Question, 80), stdio.Clip(task.Question, 80))
+			task.ID, stdio.Clip(earlier.Question, 80), stdio.Clip(task.Question, 80))
+	}
+	split := part.split
+	if part.HoldsOut(asks(row)) {
+		split = env.Test
+	}
+	s := source{
+		Seed:   small(rng.New(l.seed, rng.PurposeData, 0, "program/"+task.ID, 0).Block(0)),
+		Answer: row.Answer, Columns: columns, Response: response, Words: slices.Contains(l.about.Does, verbPrompt),
 	}
 	if len(row.Messages) > 0 {
 		s.Messages = toMessages(row.Messages)
 	}
-	s.Answer = row.Answer
-	var compact bytes.Buffer // as it comes back from a row
-	if err := json.Compact(&compact, s.Columns); err != nil {
-		return exitcode.Bugf("encoding task %q: %w", task.ID, err)
+	text, err := plainjson.Line(s)
+	if err != nil {
+		return exitcode.Bugf("writing task %q: %w", task.ID, err)
 	}
-	s.Columns = compact.Bytes()
-	s.Seed = small(rng.New(seed, rng.PurposeData, 0, "program/"+task.ID, 0).Block(0))
-	e.splits[split] = append(e.splits[split], task)
-	e.tasks[task.ID] = known{task, split, s}
+	l.Add(task, env.Facts{Split: split, Source: string(text)})
 	return nil
 }
 
 // small is a number that every language reads from JSON.
 func small(words [4]uint32) uint64 { return uint64(words[0])<<21 | uint64(words[1])>>11 }
 
-// limit keeps some tasks of a split.
-func (e *Env) limit(part part, seed uint64) {
-	kept, left := env.Draw(e.splits[part.split], part.Limit, rng.New(seed, rng.PurposeData, 0, "limit/"+string(part.split), 0))
-	e.splits[part.split] = kept
-	for _, task := range left {
-		delete(e.tasks, task.ID)
+// find finds a task with its source.
+func find(tasks *env.TaskSet, of env.Task) (k known, err error) {
+	facts, err := tasks.Facts(of.ID)
+	if err != nil {
+		return k, err
 	}
-}
-
-// keepApart refuses a held-out task that asks what a task to train on does, or leaves
-// it out. What differs in an answer or another column asks something else.
-func (e *Env) keepApart(data Data) error {
-	asks := func(task env.Task) string {
-		s := e.tasks[task.ID].source
-		text, _ := plainjson.Line([]any{task.Question, s.Messages, task.Answer, s.Answer}) // texts always can be
-		return string(text)
-	}
-	trained := map[string]string{}
-	for _, task := range e.splits[env.Train] {
-		trained[asks(task)] = task.ID
-	}
-	shared, first := 0, ""
-	e.splits[env.Test] = slices.DeleteFunc(e.splits[env.Test], func(task env.Task) bool {
-		id, repeated := trained[asks(task)]
-		if !repeated {
-			return false
-		}
-		if data.Test.SkipRepeated {
-			delete(e.tasks, task.ID)
-			return true
-		}
-		if shared++; shared == 1 {
-			first = fmt.Sprintf("%q is %q", task.ID, id)
-		}
-		return false
-	})
-	if shared > 0 {
-		return exitcode.Dataf("data.test shares %d tasks with data.train (%s): remove them from one of the two, or set data.test.skip_repeated", shared, first)
-	}
-	return nil
-}
-
-// known finds a task with its source.
-func (e *Env) known(of env.Task) (known, error) {
-	k, ok := e.tasks[of.ID]
-	if !ok {
-		return k, exitcode.Bugf("there is no task %q", of.ID)
+	k.task, k.split = of, facts.Split
+	if err := json.Unmarshal([]byte(facts.Source), &k.source); err != nil {
+		return k, exitcode.Dataf("task %q: its source: %w", of.ID, err)
 	}
 	return k, nil
 }
+
+// known finds a task with its source.
+func (e *Env) known(of env.Task) (known, error) { return find(e.TaskSet, of) }
 
 // view is a task as the program is shown it.
 func (e *Env) view(of env.Task) (taskView, error) {
@@ -397,54 +335,20 @@ func (e *Env) view(of env.Task) (taskView, error) {
 	return v, nil
 }
 
-// Name returns "program".
-func (e *Env) Name() string { return Name }
-
 // Traits follow from the settings.
 func (e *Env) Traits() env.Traits { return e.settings.Program.traits() }
 
-// UseThreads bounds the programs by the cores of the task.
-func (e *Env) UseThreads(n int) { e.pool.useThreads(n) }
-
-// Inputs lists the files of the command and of the tasks.
-func (e *Env) Inputs() []env.Input { return e.inputs }
-
-// LeftOut counts none: what is held out and trained on is refused.
-func (e *Env) LeftOut() (int, []string) { return 0, nil }
-
-// Tasks lists the tasks of a split in the order of the files, or of the program.
-func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
-
-// Task finds a task by its id.
-func (e *Env) Task(id string) (env.Task, bool) {
-	k, ok := e.tasks[id]
-	return k.task, ok
-}
-
-// Rows lists the tasks of both splits.
-func (e *Env) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range []env.Split{env.Train, env.Test} {
-		for _, task := range e.splits[split] {
-			text, err := plainjson.Line(e.tasks[task.ID].source)
-			if err != nil {
-				return nil, exitcode.Bugf("writing task %q: %w", task.ID, err)
-			}
-			rows = append(rows, task.Row(Name, split, string(text)))
-		}
-	}
-	return rows, nil
+// Start bounds the programs by the cores of the task, and logs what they write to their
+// standard error.
+func (e *Env) Start(threads int, log func(format string, args ...any)) {
+	e.pool.useThreads(threads)
+	name := filepath.Base(e.settings.Program.Command[len(e.settings.Program.Command)-1])
+	e.pool.launcher.said.To(func(line string) { log("%s: %s", name, line) })
 }
 
 // Close ends the programs with all that they have started, and waits until they are
 // gone.
 func (e *Env) Close() { e.pool.close() }
-
-// LogTo logs what programs write to their standard error.
-func (e *Env) LogTo(log func(format string, args ...any)) {
-	name := filepath.Base(e.settings.Program.Command[len(e.settings.Program.Command)-1])
-	e.pool.launcher.said.To(func(line string) { log("%s: %s", name, line) })
-}
 
 // Waiting lists the requests that programs have not answered.
 func (e *Env) Waiting() []env.Wait { return e.pool.waits.Open() }

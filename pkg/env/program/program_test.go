@@ -55,7 +55,7 @@ func open(t *testing.T, s Settings, lines ...string) *Env {
 		}
 		data.Train.Files = []string{"t.jsonl"}
 	}
-	e, err := New(s, data, 1, folder)
+	e, err := build(s, data, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +245,14 @@ func TestRefused(t *testing.T) {
 		var data Data
 		data.Train.SetDefaults()
 		data.Test.SetDefaults()
-		_, err := New(s, data, 1, t.TempDir())
+		_, err := build(s, data, 1, t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), c.want) || exitcode.Code(err) != c.code {
 			t.Errorf("%v: %v (exit code %d), want %s (%d)", c.words, err, exitcode.Code(err), c.want, c.code)
 		}
 	}
 	s := settings(t)
 	s.Program.Command = []string{"./there-is-none"}
-	if _, err := New(s, Data{}, 1, t.TempDir()); exitcode.Code(err) != exitcode.Unavailable {
+	if _, err := build(s, Data{}, 1, t.TempDir()); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("no program: %v", err)
 	}
 }
@@ -282,24 +282,25 @@ func TestTasksOfTheProgram(t *testing.T) {
 	if n, m := len(e.Tasks(env.Train)), len(e.Tasks(env.Test)); n != 5 || m != 3 {
 		t.Fatalf("%d and %d tasks, want 5 and 3", n, m)
 	}
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(Settings{Program: Program{Command: []string{"./there-is-none"}}}, t.TempDir(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := e.Rows()
+	again := fromTasks(&Settings{Program: Program{Command: []string{"./there-is-none"}}}, env.TasksOf(Name, rows), t.TempDir())
 	for _, task := range append(e.Tasks(env.Train), e.Tasks(env.Test)...) {
-		if diff := cmp.Diff(e.tasks[task.ID].source, again.tasks[task.ID].source); diff != "" {
-			t.Errorf("%s: %s", task.ID, diff)
+		was, errWas := e.known(task)
+		is, errIs := again.known(task)
+		if diff := cmp.Diff(was.source, is.source); diff != "" || errWas != nil || errIs != nil {
+			t.Errorf("%s: %v, %v: %s", task.ID, errWas, errIs, diff)
 		}
 		prompt, err := again.Prompt(task, shard.KindInitial, env.Parent{})
 		if err != nil || len(prompt) != 2 || prompt[0].Role != "system" {
 			t.Errorf("%s is asked by %v: %v", task.ID, prompt, err)
 		}
 	}
-	if again, _ := New(s, Data{}, 2, t.TempDir()); again.tasks["train/0"].source.Seed == e.tasks["train/0"].source.Seed {
+	again, err := build(s, Data{}, 2, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, _ := e.Facts("train/0")
+	if is, _ := again.Facts("train/0"); is.Source == was.Source {
 		t.Error("another seed of the run gives the same seed of a task")
 	}
 }
@@ -418,4 +419,13 @@ func FuzzVerdict(f *testing.F) {
 			t.Errorf("%s is the verdict %+v", text, v)
 		}
 	})
+}
+
+// build is the environment of data.
+func build(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+	tasks, err := load(&settings, &data, seed, folder)
+	if err != nil {
+		return nil, err
+	}
+	return fromTasks(&settings, tasks, folder), nil
 }

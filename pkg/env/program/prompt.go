@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -90,7 +89,7 @@ func (e *Env) templated(k known, kind shard.Kind, parent env.Parent) ([]shard.Me
 	}
 	asking := beforeAnswer(first)
 	asked := asking[len(asking)-1].Content
-	return append(messages, shard.Message{Role: "user", Content: fill(template, k.task.Question, asked, parent.Messages[last].Content)}), nil
+	return append(messages, shard.Message{Role: "user", Content: env.Fill(template, k.task.Question, asked, parent.Messages[last].Content)}), nil
 }
 
 // request is what a first answer is asked for by.
@@ -102,7 +101,7 @@ func (e *Env) request(k known) []shard.Message {
 	if e.settings.Prompts.System != "" {
 		messages = append(messages, shard.Message{Role: "system", Content: e.settings.Prompts.System})
 	}
-	return append(messages, shard.Message{Role: "user", Content: fill(e.settings.Prompts.Initial, k.task.Question, k.task.Question, "")})
+	return append(messages, shard.Message{Role: "user", Content: env.Fill(e.settings.Prompts.Initial, k.task.Question, k.task.Question, "")})
 }
 
 // beforeAnswer is a request without the beginning of the answer, where it has one.
@@ -117,20 +116,14 @@ func beforeAnswer(request []shard.Message) []shard.Message {
 // request, which may show messages of the assistant as examples, or else what comes
 // before the first message of the policy.
 func (e *Env) opening(task env.Task, messages []shard.Message) int {
-	k := e.tasks[task.ID]
-	if first := beforeAnswer(e.request(k)); !k.source.Words && len(messages) >= len(first) && slices.Equal(messages[:len(first)], first) {
+	k, err := e.known(task)
+	if first := beforeAnswer(e.request(k)); err == nil && !k.source.Words && len(messages) >= len(first) && slices.Equal(messages[:len(first)], first) {
 		return len(first)
 	}
 	if said := env.Said(messages, 0); len(said) > 0 {
 		return said[0]
 	}
 	return len(messages)
-}
-
-// fill puts values in the place of a template's names, in one pass: a name inside a
-// value stays text.
-func fill(template, question, instruction, previous string) string {
-	return strings.NewReplacer("{question}", question, "{instruction}", instruction, "{previous_response}", previous).Replace(template)
 }
 
 // Demonstration shows the response that the task has, to its first prompt.

@@ -156,7 +156,7 @@ func TestRewardWithoutAnswer(t *testing.T) {
 	data.Train.SetDefaults()
 	data.Test.SetDefaults()
 	data.Train.Files = []string{"t.jsonl"}
-	if _, err := New(settings, data, 1, e.pool.launcher.folder); err == nil || !strings.Contains(err.Error(), `no field "answer"`) {
+	if _, err := build(settings, data, 1, e.pool.launcher.folder); err == nil || !strings.Contains(err.Error(), `no field "answer"`) {
 		t.Errorf("a reward that takes ground_truth: %v", err)
 	}
 }
@@ -177,7 +177,7 @@ func TestSplit(t *testing.T) {
 	data.Train.SetDefaults()
 	data.Test.SetDefaults()
 	data.Train.Files, data.Train.TestShare = []string{filepath.Join(folder, "t.jsonl")}, 0.3
-	split, err := New(e.settings, data, 1, e.pool.launcher.folder)
+	split, err := build(e.settings, data, 1, e.pool.launcher.folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 //go:embed settings.go
@@ -80,32 +80,23 @@ func (s *Source) SetDefaults() {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: Name, Summary: "your own reward, data and environment: a program in Python or anything else",
 		Settings: func() any { return DefaultSettings() },
-		Data: func() any {
-			d := &Data{}
-			d.Train.SetDefaults()
-			d.Test.SetDefaults()
-			return d
-		},
-		Validate: func(c *config.Checker, settings, data any) { validate(c, settings.(*Settings), data.(*Data)) },
-		Traits:   func(settings any) env.Traits { return settings.(*Settings).Program.traits() },
-		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
-			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
-		},
-		FromRows: func(settings any, folder string, rows []shard.TaskRow) (env.Env, error) {
-			return made(FromRows(*settings.(*Settings), folder, rows))
+		Make: func(settings any) (env.Setup, error) {
+			s, defaults := settings.(*Settings), &Data{}
+			defaults.Train.SetDefaults()
+			defaults.Test.SetDefaults()
+			return env.Setup{
+				Traits: s.Program.traits(), Data: defaults,
+				Validate: func(c *config.Checker, data any) { validate(c, s, data.(*Data)) },
+				Load: func(data any, seed uint64, folder string) (*env.TaskSet, error) {
+					return load(s, data.(*Data), seed, folder)
+				},
+				New: func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder), nil },
+			}, nil
 		},
 	})
-}
-
-// made keeps a nil pointer from becoming an environment.
-func made(e *Env, err error) (env.Env, error) {
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
 // DefaultSettings are for rewards of one answer that take less than seconds.
@@ -129,9 +120,7 @@ func (p Program) traits() env.Traits {
 
 func validate(c *config.Checker, s *Settings, d *Data) {
 	env.CheckTemplate(c, "env.prompts.system", s.Prompts.System)
-	env.CheckTemplate(c, "env.prompts.initial", s.Prompts.Initial, env.NeedsQuestion)
-	env.CheckTemplate(c, "env.prompts.improve", s.Prompts.Improve, env.NeedsTask, env.NeedsPrevious)
-	env.CheckTemplate(c, "env.prompts.diverge", s.Prompts.Diverge, env.NeedsTask, env.NeedsPrevious)
+	env.CheckTemplates(c, "env.prompts", s.Prompts.Initial, s.Prompts.Improve, s.Prompts.Diverge)
 	p := s.Program
 	if len(p.Command) == 0 || strings.TrimSpace(p.Command[0]) == "" {
 		c.Add("env.program.command", nil, "must name your program, such as [python3, ../data/program/lathe_env.py, reward.py]")
@@ -169,10 +158,7 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	if (len(d.Train.Files) == 0) != (len(d.Test.Files) == 0) && len(d.Train.Files) == 0 {
 		c.Add("data.train.files", nil, "is empty, and data.test.files is not: held-out tasks are from files where those to train on are")
 	}
-	problems, _ := config.Find[int](c.Settings(), "evaluation.problems")
-	if limit := d.Test.Limit; problems >= 1 && limit > 0 && problems > limit {
-		c.Add("evaluation.problems", problems, "must not be above data.test.limit %d", limit)
-	}
+	env.CheckProblems(c, "data.test.limit", d.Test.Limit)
 }
 
 // part is the source of a split.

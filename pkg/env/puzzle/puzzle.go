@@ -25,9 +25,8 @@ var traits = env.Traits{Turns: 1, Waves: 1}
 
 // Env is the environment. It is read-only once made, and safe for concurrent use.
 type Env struct {
+	*env.TaskSet
 	prompts Prompts
-	splits  map[env.Split][]env.Task
-	byID    map[string]env.Task
 }
 
 var _ env.Env = (*Env)(nil)
@@ -35,11 +34,11 @@ var _ env.Env = (*Env)(nil)
 // mostDraws without a new puzzle, after which there are no more of a kind and size.
 const mostDraws = 20_000
 
-// New draws the puzzles of both splits from the seed. A puzzle is held out when a
+// load draws the puzzles of both splits from the seed. A puzzle is held out when a
 // hash of its text says so, whatever is drawn with whichever seed: one that differs
 // by a rotation or by names alone is another.
-func New(settings Settings, data Data, seed uint64) (*Env, error) {
-	e := empty(settings)
+func load(data *Data, seed uint64) (*env.TaskSet, error) {
+	tasks := env.NewTaskSet(Name)
 	for _, part := range []struct {
 		split env.Split
 		field string
@@ -59,31 +58,10 @@ func New(settings Settings, data Data, seed uint64) (*Env, error) {
 				continue
 			}
 			asked[question], misses = true, 0
-			e.add(part.split, env.Task{ID: name + "/" + question, Kind: name, Level: data.Size, Question: question, Answer: of.best(question)})
+			tasks.Add(env.Task{ID: name + "/" + question, Kind: name, Level: data.Size, Question: question, Answer: of.best(question)}, env.Facts{Split: part.split})
 		}
 	}
-	return e, nil
-}
-
-// FromRows makes the environment that the rows are of.
-func FromRows(settings Settings, rows []shard.TaskRow) (*Env, error) {
-	e := empty(settings)
-	for _, row := range rows {
-		if kinds[row.Kind] == nil {
-			return nil, exitcode.Dataf("task %q: there are no puzzles of kind %q", row.TaskID, row.Kind)
-		}
-		e.add(env.Split(row.Split), env.TaskOf(row))
-	}
-	return e, nil
-}
-
-func empty(settings Settings) *Env {
-	return &Env{prompts: settings.Prompts, splits: map[env.Split][]env.Task{}, byID: map[string]env.Task{}}
-}
-
-func (e *Env) add(split env.Split, task env.Task) {
-	e.splits[split] = append(e.splits[split], task)
-	e.byID[task.ID] = task
+	return tasks, nil
 }
 
 // heldOut says on which side of the test share the hash of a puzzle falls.
@@ -92,37 +70,8 @@ func heldOut(question string, share float64) bool {
 	return float64(binary.LittleEndian.Uint64(sum[:])) < share*math.MaxUint64
 }
 
-// Name returns "puzzle".
-func (e *Env) Name() string { return Name }
-
 // Traits are those of answers in one message, scored at once.
 func (e *Env) Traits() env.Traits { return traits }
-
-// Inputs lists none: nothing is read.
-func (e *Env) Inputs() []env.Input { return nil }
-
-// LeftOut counts none.
-func (e *Env) LeftOut() (int, []string) { return 0, nil }
-
-// Tasks lists the puzzles of a split, kinds in turn.
-func (e *Env) Tasks(split env.Split) []env.Task { return e.splits[split] }
-
-// Task finds a puzzle by its id, its kind and its text.
-func (e *Env) Task(id string) (env.Task, bool) {
-	task, ok := e.byID[id]
-	return task, ok
-}
-
-// Rows lists the puzzles of both splits.
-func (e *Env) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range []env.Split{env.Train, env.Test} {
-		for _, task := range e.splits[split] {
-			rows = append(rows, task.Row(Name, split, ""))
-		}
-	}
-	return rows, nil
-}
 
 // Prompt asks for a first answer, for a better one than the last of a conversation,
 // or for another one.
@@ -146,9 +95,7 @@ func (e *Env) Prompt(task env.Task, kind shard.Kind, parent env.Parent) ([]shard
 		}
 		previous = parent.Messages[said[len(said)-1]].Content
 	}
-	// One pass: what a policy wrote stays as it is.
-	asked := strings.NewReplacer("{question}", task.Question, "{instruction}", task.Question, "{previous_response}", previous).Replace(template)
-	return []shard.Message{{Role: "user", Content: asked}}, nil
+	return []shard.Message{{Role: "user", Content: env.Fill(template, task.Question, task.Question, previous)}}, nil
 }
 
 // Begin starts an attempt, which is over with its first answer.

@@ -108,19 +108,19 @@ func orders(letters string, f func(string)) {
 
 func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 	t.Helper()
-	maker, err := env.Lookup(Name)
+	ofEnv, ofData, err := env.Defaults(Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, data := maker.Settings().(*Settings), maker.Data().(*Data)
+	settings, data := ofEnv.(*Settings), ofData.(*Data)
 	if change != nil {
 		change(settings, data)
 	}
-	e, err := New(*settings, *data, seed)
+	tasks, err := load(data, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return &Env{tasks, settings.Prompts}
 }
 
 // Splits share nothing, whatever seeds they are drawn with, and the rows make the
@@ -144,14 +144,8 @@ func TestSplits(t *testing.T) {
 			t.Errorf("%q is trained on and held out", task.Question)
 		}
 	}
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(Settings{Prompts: e.prompts}, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := e.Rows()
+	again := env.TasksOf(Name, rows)
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for i, task := range again.Tasks(split) {
 			if task.ID != e.Tasks(split)[i].ID || task.Question != e.Tasks(split)[i].Question || task.Kind != e.Tasks(split)[i].Kind {
@@ -159,7 +153,7 @@ func TestSplits(t *testing.T) {
 			}
 		}
 	}
-	_, err = New(Settings{}, Data{Kinds: []string{"colour"}, Size: 4, Train: 100_000, TestShare: 0.2}, 1)
+	_, err := load(&Data{Kinds: []string{"colour"}, Size: 4, Train: 100_000, TestShare: 0.2}, 1)
 	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("more puzzles than there are: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -40,35 +40,25 @@ type Data struct {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: Name, Summary: "puzzles whose answers have a quality and can be corrected step by step",
 		Settings: func() any {
 			return &Settings{Prompts{Initial: "{question}=", Improve: "{previous_response};{question}=", Diverge: "{previous_response}!{question}="}}
 		},
-		Data:     func() any { return &Data{Kinds: []string{"sort"}, Size: 8, Train: 4000, Test: 200, TestShare: 0.2} },
-		Validate: func(c *config.Checker, settings, data any) { validate(c, settings.(*Settings), data.(*Data)) },
-		Traits:   func(any) env.Traits { return traits },
-		New: func(settings, data any, seed uint64, _ string) (env.Env, error) {
-			return made(New(*settings.(*Settings), *data.(*Data), seed))
-		},
-		FromRows: func(settings any, _ string, rows []shard.TaskRow) (env.Env, error) {
-			return made(FromRows(*settings.(*Settings), rows))
+		Make: func(settings any) (env.Setup, error) {
+			s := settings.(*Settings)
+			return env.Setup{
+				Traits: traits, Data: &Data{Kinds: []string{"sort"}, Size: 8, Train: 4000, Test: 200, TestShare: 0.2},
+				Validate: func(c *config.Checker, data any) { validate(c, s, data.(*Data)) },
+				Load:     func(data any, seed uint64, _ string) (*env.TaskSet, error) { return load(data.(*Data), seed) },
+				New:      func(tasks *env.TaskSet, _ string) (env.Env, error) { return &Env{tasks, s.Prompts}, nil },
+			}, nil
 		},
 	})
 }
 
-// made keeps a nil pointer from becoming an environment.
-func made(e *Env, err error) (env.Env, error) {
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
 func validate(c *config.Checker, s *Settings, d *Data) {
-	env.CheckTemplate(c, "env.prompts.initial", s.Prompts.Initial, env.NeedsQuestion)
-	env.CheckTemplate(c, "env.prompts.improve", s.Prompts.Improve, env.NeedsTask, env.NeedsPrevious)
-	env.CheckTemplate(c, "env.prompts.diverge", s.Prompts.Diverge, env.NeedsTask, env.NeedsPrevious)
+	env.CheckTemplates(c, "env.prompts", s.Prompts.Initial, s.Prompts.Improve, s.Prompts.Diverge)
 	if len(d.Kinds) == 0 {
 		c.Add("data.kinds", nil, "is empty: name one or more of %v", slices.Sorted(maps.Keys(kinds)))
 	}

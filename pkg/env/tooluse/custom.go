@@ -20,19 +20,14 @@ import (
 const maxLineBytes = 16 << 20
 
 // customParts reads the user's own functions and the tasks of both splits.
-func (e *Env) customParts(path string, data Data, folder string) (map[env.Split][]problem, error) {
+func customParts(set *env.TaskSet, path string, data *Data, folder string) (map[env.Split][]problem, error) {
 	functions, err := readFunctions(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.input(path); err != nil {
+	if err := addInput(set, path); err != nil {
 		return nil, err
 	}
-	program, err := newProgram(&e.settings.ToolUse, folder)
-	if err != nil {
-		return nil, err
-	}
-	e.program = program
 	parts := map[env.Split][]problem{}
 	for _, part := range []struct {
 		split  env.Split
@@ -43,11 +38,11 @@ func (e *Env) customParts(path string, data Data, folder string) (map[env.Split]
 			return nil, fmt.Errorf("data.%s.files: %w", part.split, err)
 		}
 		for _, path := range paths {
-			problems, err := readCustom(path, functions, program)
+			problems, err := readCustom(path, functions)
 			if err != nil {
 				return nil, err
 			}
-			if err := e.input(path); err != nil {
+			if err := addInput(set, path); err != nil {
 				return nil, err
 			}
 			parts[part.split] = append(parts[part.split], problems...)
@@ -145,7 +140,7 @@ type customTask struct {
 }
 
 // readCustom reads a file of tasks, one JSON object a line.
-func readCustom(path string, functions []Function, program *program) ([]problem, error) {
+func readCustom(path string, functions []Function) ([]problem, error) {
 	f, _, err := plainfile.Open(path)
 	if err != nil {
 		return nil, exitcode.Dataf("opening the tasks: %w", err)
@@ -163,7 +158,7 @@ func readCustom(path string, functions []Function, program *program) ([]problem,
 		if len(line) == 0 {
 			continue
 		}
-		p, err := parseCustom(line, functions, program)
+		p, err := parseCustom(line, functions)
 		if err != nil {
 			return nil, exitcode.Dataf("%s, line %d: %w", filepath.Clean(path), number, err)
 		}
@@ -175,7 +170,7 @@ func readCustom(path string, functions []Function, program *program) ([]problem,
 	return problems, nil
 }
 
-func parseCustom(line []byte, functions []Function, program *program) (problem, error) {
+func parseCustom(line []byte, functions []Function) (problem, error) {
 	var t customTask
 	if err := plainjson.Strict(line, &t); err != nil {
 		return problem{}, err
@@ -213,7 +208,6 @@ func parseCustom(line []byte, functions []Function, program *program) (problem, 
 			t.Truth[i][j].Arguments = compact.Bytes()
 		}
 	}
-	p.play(program)
 	return p, nil
 }
 

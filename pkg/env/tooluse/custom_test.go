@@ -137,7 +137,7 @@ func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	if change != nil {
 		change(&s.ToolUse)
 	}
-	e, err := New(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+	e, err := build(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 func TestOwnFunctions(t *testing.T) {
 	e := newOwn(t, "", nil)
 	task, _ := e.Task("purse")
-	if task.Kind != "money" || task.Level != 2 || len(e.Tasks(env.Test)) != 2 || len(e.Inputs()) != 2 {
-		t.Errorf("%+v, inputs %v", task, e.Inputs())
+	if task.Kind != "money" || task.Level != 2 || len(e.Tasks(env.Test)) != 2 || len(e.Inputs) != 2 {
+		t.Errorf("%+v, inputs %v", task, e.Inputs)
 	}
 	prompt := opening(t, e, "purse")
 	if want := "Use pay(amount)\nlook(closely=?, twice=false)"; prompt[0].Content != want {
@@ -337,7 +337,7 @@ func TestBadOwnFiles(t *testing.T) {
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
-		_, err := New(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+		_, err := build(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %s", c.functions, c.tasks, err, c.want)
 		}
@@ -358,7 +358,7 @@ func TestPipeForAFile(t *testing.T) {
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
-		_, err := New(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
+		_, err := build(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
 		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 			t.Errorf("%s: %v", pipe, err)
 		}
@@ -387,7 +387,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
-		_, err := New(s, Data{Train: Source{Files: []string{"train.jsonl"}}, Test: Source{Files: []string{"test.jsonl"}}}, 1, folder)
+		_, err := build(s, Data{Train: Source{Files: []string{"train.jsonl"}}, Test: Source{Files: []string{"test.jsonl"}}}, 1, folder)
 		if want == "" && err != nil || want != "" && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", test, err, want)
 		}
@@ -403,7 +403,7 @@ func TestTasksOfOtherEditors(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	problems, err := readCustom(path, nil, nil)
+	problems, err := readCustom(path, nil)
 	if err != nil || len(problems) != 2 || problems[0].id != "a" {
 		t.Fatalf("got %d tasks, %v", len(problems), err)
 	}

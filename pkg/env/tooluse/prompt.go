@@ -22,12 +22,6 @@ const (
 	finishLength  = "length"
 )
 
-// fill puts values in the place of a template's names, in one pass: a name
-// inside a value stays text.
-func fill(template, question, instruction, previous string) string {
-	return strings.NewReplacer("{question}", question, "{instruction}", instruction, "{previous_response}", previous).Replace(template)
-}
-
 // fillTools puts the functions into the template of the system message.
 func fillTools(template, tools string) string { return strings.ReplaceAll(template, "{tools}", tools) }
 
@@ -86,7 +80,7 @@ func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.M
 	if before.requested {
 		messages = messages[:len(messages)-1]
 	}
-	asked := fill(template, t.turns[before.turn], t.requests[before.turn], before.response)
+	asked := env.Fill(template, t.turns[before.turn], t.requests[before.turn], before.response)
 	return append(messages, shard.Message{Role: roleUser, Content: asked}), nil
 }
 

@@ -6,9 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/bfcl"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
-	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // source is what a row keeps of a problem besides its columns.
@@ -28,21 +26,7 @@ type sourceFunction struct {
 	Parameters  string `json:"parameters"`
 }
 
-// Rows lists the tasks of all splits.
-func (e *Env) Rows() ([]shard.TaskRow, error) {
-	var rows []shard.TaskRow
-	for _, split := range splits {
-		for _, plain := range e.splits[split] {
-			text, err := e.tasks[plain.ID].source()
-			if err != nil {
-				return nil, exitcode.Bugf("writing task %q: %w", plain.ID, err)
-			}
-			rows = append(rows, plain.Row(Name, split, text))
-		}
-	}
-	return rows, nil
-}
-
+// source is the problem as a row keeps it.
 func (p *problem) source() (string, error) {
 	kept := source{Turns: p.turns, State: p.state, BFCL: p.bfcl}
 	for _, f := range p.functions {
@@ -55,40 +39,14 @@ func (p *problem) source() (string, error) {
 	return string(text), err
 }
 
-// FromRows makes the environment that the rows are of. A relative name of a
-// program starts at folder.
-func FromRows(settings Settings, folder string, rows []shard.TaskRow) (*Env, error) {
-	e := empty(settings)
-	tools := &e.settings.ToolUse
-	var own *program
-	if tools.BFCL == "" {
-		var err error
-		if own, err = newProgram(tools, folder); err != nil {
-			return nil, err
-		}
-		e.program = own
-	}
-	for _, row := range rows {
-		p, err := readSource(row, own)
-		if err != nil {
-			return nil, exitcode.Dataf("task %q: %w", row.TaskID, err)
-		}
-		split := env.Split(row.Split)
-		if err := e.add(split, p, tools.rules(split)); err != nil {
-			return nil, err
-		}
-	}
-	return e, nil
-}
-
-// readSource makes the problem of a row, whose calls the program runs
+// readSource makes the problem of a task, whose calls the program runs
 // if it is not one of BFCL's.
-func readSource(row shard.TaskRow, own *program) (problem, error) {
+func readSource(of env.Task, text string, own *program) (problem, error) {
 	var kept source
-	if err := json.Unmarshal([]byte(row.Source), &kept); err != nil {
+	if err := json.Unmarshal([]byte(text), &kept); err != nil {
 		return problem{}, fmt.Errorf("its source: %w", err)
 	}
-	p := problem{id: row.TaskID, kind: row.Kind, turns: kept.Turns, truth: kept.Truth, state: kept.State}
+	p := problem{id: of.ID, kind: of.Kind, turns: kept.Turns, truth: kept.Truth, state: kept.State}
 	for _, f := range kept.Functions {
 		p.functions = append(p.functions, Function{f.Name, f.Description, json.RawMessage(f.Parameters)})
 	}

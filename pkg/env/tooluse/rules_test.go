@@ -340,14 +340,14 @@ func TestBadHalves(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(settings(small, path), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+		if _, err := build(settings(small, path), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := New(settings(small, "nowhere.json"), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
+	if _, err := build(settings(small, "nowhere.json"), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no file of halves: %v", err)
 	}
-	if _, err := New(settings("nowhere", ""), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
+	if _, err := build(settings("nowhere", ""), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("no folder: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -79,28 +79,21 @@ type Source struct {
 }
 
 func init() {
-	env.Register(env.Maker{
+	env.Axis.Register(registry.Choice[env.Setup]{
 		Name: Name, Summary: "requests to fulfil by calling functions: BFCL's multi-turn tasks, or your own program's",
 		Settings: func() any { return DefaultSettings() },
-		Data:     func() any { return &Data{} },
-		Validate: func(c *config.Checker, settings, data any) { validate(c, settings.(*Settings), data.(*Data)) },
-		Traits:   func(settings any) env.Traits { return settings.(*Settings).traits() },
-		New: func(settings, data any, seed uint64, folder string) (env.Env, error) {
-			return made(New(*settings.(*Settings), *data.(*Data), seed, folder))
-		},
-		Checker: &checker,
-		FromRows: func(settings any, folder string, rows []shard.TaskRow) (env.Env, error) {
-			return made(FromRows(*settings.(*Settings), folder, rows))
+		Make: func(settings any) (env.Setup, error) {
+			s := settings.(*Settings)
+			return env.Setup{
+				Traits: s.traits(), Data: &Data{}, Checker: &checker,
+				Validate: func(c *config.Checker, data any) { validate(c, s, data.(*Data)) },
+				Load: func(data any, seed uint64, folder string) (*env.TaskSet, error) {
+					return load(&s.ToolUse, data.(*Data), seed, folder)
+				},
+				New: func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder) },
+			}, nil
 		},
 	})
-}
-
-// made keeps a nil pointer from becoming an environment.
-func made(e *Env, err error) (env.Env, error) {
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
 // DefaultSettings are the rules of ExIt App. A.3.
@@ -148,9 +141,7 @@ func (u ToolUse) Resolve(folder string) (bfcl, halves, functions string, err err
 func endings() []string { return []string{"</tool>", "<TASK_FINISHED>", "<TASK_ERROR>"} }
 
 func validate(c *config.Checker, s *Settings, data *Data) {
-	env.CheckTemplate(c, "env.prompts.initial", s.Prompts.Initial, env.NeedsQuestion)
-	env.CheckTemplate(c, "env.prompts.improve", s.Prompts.Improve, env.NeedsTask, env.NeedsPrevious)
-	env.CheckTemplate(c, "env.prompts.diverge", s.Prompts.Diverge, env.NeedsTask, env.NeedsPrevious)
+	env.CheckTemplates(c, "env.prompts", s.Prompts.Initial, s.Prompts.Improve, s.Prompts.Diverge)
 	u := s.ToolUse
 	checkTools(c, u, data)
 	if !strings.Contains(u.System, "{tools}") {
@@ -176,10 +167,7 @@ func validate(c *config.Checker, s *Settings, data *Data) {
 	if include, ok := config.Find[bool](c.Settings(), "rollout.include_stop"); ok && !include {
 		c.Add("rollout.include_stop", false, "must be true for env.name tooluse, which reads how a message ends")
 	}
-	problems, _ := config.Find[int](c.Settings(), "evaluation.problems")
-	if limit := data.Test.Limit; problems >= 1 && limit > 0 && problems > limit {
-		c.Add("evaluation.problems", problems, "must not be above data.test.limit %d", limit)
-	}
+	env.CheckProblems(c, "data.test.limit", data.Test.Limit)
 }
 
 // checkTools checks where the functions and the tasks are from.

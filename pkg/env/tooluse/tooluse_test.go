@@ -46,7 +46,7 @@ func settings(folder, halves string) Settings {
 
 func newEnv(t testing.TB, s Settings) *Env {
 	t.Helper()
-	e, err := New(s, Data{}, 1, "")
+	e, err := build(s, Data{}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,15 +59,12 @@ func TestValidation(t *testing.T) {
 	t.Parallel()
 	s := settings(small, "")
 	whole := newEnv(t, s)
-	e, err := New(s, Data{Validation: 3}, 1, "")
+	e, err := build(s, Data{Validation: 3}, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := FromRows(s, "", rows)
+	rows := e.Rows()
+	again, err := rebuild(s, "", rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +90,7 @@ func TestValidation(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New(s, Data{Validation: len(whole.Tasks(env.Train))}, 1, ""); exitcode.Code(err) != exitcode.Usage {
+	if _, err := build(s, Data{Validation: len(whole.Tasks(env.Train))}, 1, ""); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("all of training held out: %v", err)
 	}
 }
@@ -188,4 +185,18 @@ func TestReferencePolicy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// build is the environment of data.
+func build(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
+	tasks, err := load(&settings.ToolUse, &data, seed, folder)
+	if err != nil {
+		return nil, err
+	}
+	return fromTasks(&settings, tasks, folder)
+}
+
+// rebuild is the environment of rows.
+func rebuild(settings Settings, folder string, rows []shard.TaskRow) (*Env, error) {
+	return fromTasks(&settings, env.TasksOf(Name, rows), folder)
 }

@@ -197,14 +197,14 @@ func (d *draft) readTasks() error {
 	if err != nil {
 		return err
 	}
-	for _, input := range environment.Inputs() {
+	for _, input := range environment.Set().Inputs {
 		d.identity.Data = append(d.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
 	}
-	d.identity.DataLeftOut, d.identity.DataLeftOutNames = environment.LeftOut()
+	d.identity.DataLeftOut, d.identity.DataLeftOutNames = environment.Set().LeftOut, environment.Set().LeftOutNames
 	if err := r.Evaluation.CheckTasks(environment); err != nil {
 		return err
 	}
-	if _, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
+	if _, err := environment.Set().TrainingTasks("curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
 	if err := warm.CheckDemonstrations(environment, *r); err != nil {
@@ -213,9 +213,8 @@ func (d *draft) readTasks() error {
 	if err := d.tryPrompts(environment); err != nil {
 		return err
 	}
-	d.environment = environment
-	d.tasks, err = environment.Rows()
-	return err
+	d.environment, d.tasks = environment, environment.Set().Rows()
+	return nil
 }
 
 // tryPrompts looks for prompts that leave the policy no room. What a server makes of them

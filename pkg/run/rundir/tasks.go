@@ -53,7 +53,7 @@ func (r *Run) sources() (env.Env, error) {
 		return nil, err
 	}
 	now := map[string]string{}
-	for _, input := range environment.Inputs() {
+	for _, input := range environment.Set().Inputs {
 		now[input.Path] = input.SHA256
 	}
 	for _, pinned := range r.Identity.Data {
@@ -69,7 +69,7 @@ func (r *Run) sources() (env.Env, error) {
 // sealTasks seals the tasks of a run that is being made, and returns their
 // digest.
 func sealTasks(ctx context.Context, dir graph.Dir, environment env.Env, rows []shard.TaskRow, attempt seal.Attempt, m seal.Manifest) (string, error) {
-	for _, input := range environment.Inputs() {
+	for _, input := range environment.Set().Inputs {
 		m.Inputs = append(m.Inputs, seal.Input{Path: input.Path, ContentSHA256: input.SHA256})
 	}
 	// What a killed command left may be of other data files.
@@ -97,11 +97,7 @@ func (r *Run) RestoreTasks(ctx context.Context, attempt seal.Attempt, version st
 	if err != nil {
 		return fmt.Errorf("making %q again: %w", r.Dir.Tasks(), err)
 	}
-	rows, err := environment.Rows()
-	if err != nil {
-		return err
-	}
-	digest, err := sealTasks(ctx, r.Dir, environment, rows, attempt, createManifest(r.Identity, version))
+	digest, err := sealTasks(ctx, r.Dir, environment, environment.Set().Rows(), attempt, createManifest(r.Identity, version))
 	if err == nil && digest != r.Identity.TasksSHA256 {
 		err = exitcode.Dataf("made again, %q comes to other tasks: content sha256 %s, in run.json it is %s", r.Dir.Tasks(), digest, r.Identity.TasksSHA256)
 		err = exitcode.WithHint(errors.Join(err, seal.Remove(r.Dir.Tasks())), "restore it from a copy, or use the binaries that made the run, of version %s", r.Identity.BinaryVersion)

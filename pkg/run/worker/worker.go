@@ -69,10 +69,10 @@ func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
 	return true, nil
 }
 
-// watchPrograms logs which program keeps a task waiting, and leaves a note of it where
-// whoever looks at the run finds it.
-func (w *Worker) watchPrograms(e env.Env, t graph.Task) (stop func()) {
-	return env.WatchWaits(e, w.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
+// open starts the programs of the environment. It logs which of them keeps a task waiting,
+// and leaves a note of it where whoever looks at the run finds it.
+func (w *Worker) open(e env.Env, job stage.Job, t graph.Task) (end func()) {
+	return env.Open(e, job.Threads, job.Log, w.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
 		if oldest == nil {
 			rundir.RemoveWait(w.Output, t)
 			return
@@ -112,12 +112,7 @@ func (w *Worker) Do(ctx context.Context, t graph.Task) error {
 	if err != nil {
 		return err
 	}
-	defer env.Close(environment)
-	env.LogTo(environment, job.Log)
-	defer w.watchPrograms(environment, t)()
-	if threaded, ok := environment.(env.Threaded); ok {
-		threaded.UseThreads(job.Threads)
-	}
+	defer w.open(environment, job, t)()
 	job.EnvironmentInputs = cited
 	return does.run(w, ctx, job, environment, t)
 }

@@ -83,7 +83,7 @@ func TestPlansGoOnFromHistory(t *testing.T) {
 		"entry-1": conversation(question, "4/0/0 first"),
 		"entry-2": conversation(question, "4/0/0 first", "again", "4/0/0 second"),
 	}
-	task, _ := f.Env.Task(f.plan[0].TaskID)
+	task, _ := f.Env.Set().Task(f.plan[0].TaskID)
 	selected := map[string]bool{}
 	for i, row := range stagetest.Read[shard.Instance](f.Rig, f.Path("next.parquet")) {
 		want, err := f.Env.Prompt(task, shard.KindImprove, env.Parent{Messages: histories[row.ParentID]})

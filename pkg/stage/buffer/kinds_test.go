@@ -23,7 +23,7 @@ func TestKindsOfPrompts(t *testing.T) {
 		}
 		var kindsDrawn []string
 		for _, instance := range stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path) {
-			task, _ := f.Env.Task(instance.TaskID)
+			task, _ := f.Env.Set().Task(instance.TaskID)
 			kindsDrawn = append(kindsDrawn, task.Kind)
 		}
 		slices.Sort(kindsDrawn)

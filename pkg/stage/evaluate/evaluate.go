@@ -28,15 +28,15 @@ func Instances(environment env.Env, r recipe.Recipe) ([]shard.Instance, error) {
 	}
 	var rows []shard.Instance
 	for _, m := range r.Evaluation.Measured() {
-		tasks := environment.Tasks(env.Split(m.Set))[:m.Problems]
-		for _, task := range env.SpreadByCost(environment, tasks, func(t env.Task) string { return t.ID }) {
+		tasks := environment.Set().Tasks(env.Split(m.Set))[:m.Problems]
+		for _, task := range env.SpreadByCost(environment.Set(), tasks, func(t env.Task) string { return t.ID }) {
 			messages, err := environment.Prompt(task, shard.KindInitial, env.Parent{})
 			if err != nil {
 				return nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)
 			}
 			id := fmt.Sprintf("e%06d", len(rows))
 			rows = append(rows, shard.Instance{
-				InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Name(), Set: m.Set, Kind: string(shard.KindInitial),
+				InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Set().Name(), Set: m.Set, Kind: string(shard.KindInitial),
 				Messages: messages, Origin: string(shard.OriginBase), Seed: int64(r.Seed),
 			})
 		}
@@ -137,8 +137,8 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 	if err != nil {
 		return nil, err
 	}
-	if brief, ok := environment.(env.Brief); ok {
-		brief.CutBy(sampler.Chat.Tokenizer().Tail)
+	if assisted, ok := environment.(env.Assisted); ok {
+		assisted.CutBy(sampler.Chat.Tokenizer().Tail)
 	}
 	final := map[shard.TraceName]Trace{}
 	var scores []shard.Score
@@ -177,9 +177,9 @@ func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instanc
 		if measured.Greedy {
 			first = rollout.GreedySample
 		}
-		task, ok := environment.Task(instance.TaskID)
+		task, ok := environment.Set().Task(instance.TaskID)
 		if !ok {
-			return nil, exitcode.Dataf("the plan names task %q, which environment %q does not have", instance.TaskID, environment.Name())
+			return nil, exitcode.Dataf("the plan names task %q, which environment %q does not have", instance.TaskID, environment.Set().Name())
 		}
 		for sample := first; sample < measured.Samples; sample++ {
 			trace, ok := traces[shard.TraceName{InstanceID: instance.InstanceID, Sample: int32(sample)}]

@@ -25,7 +25,7 @@ func TestChains(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.steps=3", "evaluation.samples=2", "evaluation.greedy=true")
 	rows := measure(r, 0, 16)
-	tasks := r.Env.Tasks(env.Test)
+	tasks := r.Env.Set().Tasks(env.Test)
 	if len(rows) != 16*3*4 {
 		t.Fatalf("%d rows, want 16 problems × 3 chains × 4 answers", len(rows))
 	}

@@ -35,7 +35,7 @@ func TestSets(t *testing.T) {
 			test = append(test, row)
 		}
 		if row.Set == "less" {
-			if task, _ := r.Env.Task(row.TaskID); row.Prompt != task.Question+"=?" {
+			if task, _ := r.Env.Set().Task(row.TaskID); row.Prompt != task.Question+"=?" {
 				t.Errorf("prompt %q to %q", row.Prompt, task.Question)
 			}
 		}

@@ -80,7 +80,7 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 		"policy.new.max_position_embeddings=100000", "policy.new.tokenizer=bytes", "rollout.max_new_tokens=5000",
 		"rollout.remote.url="+web.URL, "rollout.remote.server=openai", "rollout.remote.api=chat", "rollout.remote.ready_seconds=5",
 	)
-	folder, tasks = r.Path("policy"), r.Env.Tasks(env.Test)
+	folder, tasks = r.Path("policy"), r.Env.Set().Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
 	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
 	rows, err := r.Measure(folder, 0, 12, 0)

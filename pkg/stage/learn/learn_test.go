@@ -28,7 +28,7 @@ import (
 // reads.
 func batch(r *stagetest.Rig) string {
 	r.Helper()
-	plan, rows := r.Plan(min(16, len(r.Env.Tasks(env.Train))))
+	plan, rows := r.Plan(min(16, len(r.Env.Set().Tasks(env.Train))))
 	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
 		Plan: plan, LastRow: len(rows), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("rollout.parquet"),
 	})

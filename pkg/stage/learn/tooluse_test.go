@@ -31,7 +31,7 @@ func TestTurnsOfToolUse(t *testing.T) {
 	prefixes := map[int32]int{}
 	for _, entry := range stagetest.Read[shard.Entry](r, r.Path("state.parquet")) {
 		prefixes[entry.Turn]++
-		task, known := r.Env.Task(entry.TaskID)
+		task, known := r.Env.Set().Task(entry.TaskID)
 		if !known {
 			t.Fatalf("there is no task %q", entry.TaskID)
 		}

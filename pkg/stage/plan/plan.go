@@ -149,7 +149,7 @@ func (p *planner) taskIDs() ([]string, error) {
 	if p.in.Iteration == 0 && len(p.in.PlanOutputs) == 0 {
 		return nil, nil
 	}
-	tasks, err := env.TrainingTasks(p.environment, "curriculum.kinds", p.recipe.Curriculum.Kinds)
+	tasks, err := p.environment.Set().TrainingTasks("curriculum.kinds", p.recipe.Curriculum.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -176,17 +176,17 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	selections = env.SpreadByCost(p.environment, selections, func(s curriculum.Selection) string { return s.TaskID })
+	selections = env.SpreadByCost(p.environment.Set(), selections, func(s curriculum.Selection) string { return s.TaskID })
 	parents, cited, err := p.parents(selections)
 	if err != nil {
 		return nil, nil, err
 	}
 	rows := make([]shard.Instance, len(selections))
 	for i, selected := range selections {
-		task, ok := p.environment.Task(selected.TaskID)
+		task, ok := p.environment.Set().Task(selected.TaskID)
 		if !ok {
 			return nil, nil, exitcode.Bugf("curriculum %q selected task %q, which environment %q does not have",
-				p.chooser.Name(), selected.TaskID, p.environment.Name())
+				p.chooser.Name(), selected.TaskID, p.environment.Set().Name())
 		}
 		messages, err := p.prompt(task, selected, parents[selected.Ref])
 		if err != nil {
@@ -194,7 +194,7 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 		}
 		id := InstanceID(iteration, i)
 		rows[i] = shard.Instance{
-			InstanceID: id, GroupID: id, TaskID: task.ID, Env: p.environment.Name(), Kind: string(selected.Kind),
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: p.environment.Set().Name(), Kind: string(selected.Kind),
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,

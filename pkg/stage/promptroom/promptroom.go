@@ -57,7 +57,7 @@ func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
 		if err != nil {
 			return nil, err
 		}
-		tasks := environment.Tasks(env.Split(m.Set))
+		tasks := environment.Set().Tasks(env.Split(m.Set))
 		uses = append(uses, usesOf(env.Split(m.Set), tasks[:min(m.Problems, len(tasks))], m.NewTokens(r.Rollout), scaffold.Kinds(s, environment.Traits()))...)
 	}
 	for i := range uses {
@@ -82,7 +82,7 @@ func trainingUses(r recipe.Recipe, environment env.Env) ([]Use, error) {
 	if asks, ok := c.(curriculum.Asking); ok {
 		kinds = append(kinds, asks.Kinds()...)
 	}
-	tasks, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds)
+	tasks, err := environment.Set().TrainingTasks("curriculum.kinds", r.Curriculum.Kinds)
 	return usesOf(env.Train, tasks, r.Rollout.NewTokens(), kinds), err
 }
 
@@ -164,7 +164,7 @@ func Demonstrations(r recipe.Recipe, environment env.Env, p Policy) error {
 	if w.Steps == 0 || w.Pool != "" {
 		return nil
 	}
-	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", w.Kinds)
+	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", w.Kinds)
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,9 @@ func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, 
 	of := sampling(r, in.Evaluation)
 	b := &Batch{recipe: r, environment: environment, evaluation: in.Evaluation}
 	for i, instance := range instances {
-		task, ok := environment.Task(instance.TaskID)
+		task, ok := environment.Set().Task(instance.TaskID)
 		if !ok {
-			return nil, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have", in.Plan, in.FirstRow+i, instance.TaskID, environment.Name())
+			return nil, exitcode.Dataf("plan %q row %d names task %q, which environment %q does not have", in.Plan, in.FirstRow+i, instance.TaskID, environment.Set().Name())
 		}
 		samples, err := of(instance)
 		if err != nil {

@@ -232,7 +232,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	r.Check(err)
 	byID := map[string]toolTask{}
 	for _, task := range all {
-		known, ok := r.Env.Task(task.ID)
+		known, ok := r.Env.Set().Task(task.ID)
 		if !ok {
 			continue
 		}

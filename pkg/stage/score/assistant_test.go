@@ -19,6 +19,8 @@ type assisted struct {
 	assistant env.Assistant
 }
 
+func (a *assisted) CutBy(env.Tail) {}
+
 func (a *assisted) Assist(assistant env.Assistant) { a.assistant = assistant }
 
 func (a *assisted) Score(ctx context.Context, attempt env.Attempt) (env.Verdict, error) {

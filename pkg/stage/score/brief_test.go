@@ -23,6 +23,8 @@ type talkative struct {
 
 const told = "Traceback (most recent call last): ValueError: 17 is not 18"
 
+func (e *talkative) Assist(env.Assistant) {}
+
 func (e *talkative) CutBy(tail env.Tail) { e.tail = tail }
 
 func (e *talkative) Score(ctx context.Context, attempt env.Attempt) (env.Verdict, error) {

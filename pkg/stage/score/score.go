@@ -79,7 +79,8 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
 	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding, log: job.Log}
-	if assisted, ok := environment.(env.Assisted); ok && job.Recipe.Score.Assistant != nil && !in.Evaluation {
+	assisted, helped := environment.(env.Assisted)
+	if helped && job.Recipe.Score.Assistant != nil && !in.Evaluation {
 		assistant, release, err := openAssistant(job)
 		if err != nil {
 			return seal.Manifest{}, err
@@ -87,7 +88,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		defer release()
 		assisted.Assist(assistant)
 	}
-	if brief, ok := environment.(env.Brief); ok && in.Policy != "" {
+	if helped && in.Policy != "" {
 		m, err := seal.Read(ctx, in.Policy, job.Reading)
 		if err != nil && !(job.Plain && errors.Is(err, seal.ErrNotSealed)) {
 			return seal.Manifest{}, err
@@ -97,7 +98,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		brief.CutBy(said.Tail)
+		assisted.CutBy(said.Tail)
 	}
 	if environment.Traits().Slow {
 		var rows map[int]json.RawMessage
@@ -124,7 +125,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			continue
 		}
 		group.Go(func() error {
-			task, ok := environment.Task(tasks[trace[0].InstanceID])
+			task, ok := environment.Set().Task(tasks[trace[0].InstanceID])
 			if !ok {
 				return exitcode.Dataf("rollout %q row %d: instance %q has no task in plan %q", in.Rollout, firstRow[i], trace[0].InstanceID, in.Plan)
 			}
@@ -183,11 +184,8 @@ func longestFirst(environment env.Env, tasks map[string]string, traces [][]shard
 	for i := range order {
 		order[i] = i
 	}
-	if weighted, ok := environment.(env.Weighted); ok {
-		cost := func(i int) float64 {
-			task, _ := environment.Task(tasks[traces[i][0].InstanceID])
-			return weighted.Cost(task)
-		}
+	if of := environment.Set().Cost; of != nil {
+		cost := func(i int) float64 { return of(tasks[traces[i][0].InstanceID]) }
 		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(cost(j), cost(i)) })
 	}
 	return order
@@ -345,7 +343,7 @@ func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instan
 	traces := shard.Traces(rows)
 	scores := make([]shard.Score, len(traces))
 	for i, trace := range traces {
-		task, _ := environment.Task(tasks[trace[0].InstanceID])
+		task, _ := environment.Set().Task(tasks[trace[0].InstanceID])
 		v, err := s.trace(ctx, task, trace, earlier[trace[0].Name()])
 		if err != nil {
 			return nil, err
@@ -424,7 +422,7 @@ func (s scorer) ask(ctx context.Context, a attempt) (given env.Verdict, err erro
 		}
 	}
 	if err == nil && len(given.Turns) != len(a.Own) {
-		err = exitcode.Bugf("environment %q has scores of %d of %d messages of task %q", s.environment.Name(), len(given.Turns), len(a.Own), a.Task.ID)
+		err = exitcode.Bugf("environment %q has scores of %d of %d messages of task %q", s.environment.Set().Name(), len(given.Turns), len(a.Own), a.Task.ID)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("scoring task %q: %w", a.Task.ID, err)

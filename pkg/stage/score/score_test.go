@@ -47,7 +47,7 @@ func TestOutcomesAreNotRewards(t *testing.T) {
 	r := stagetest.New(t)
 	plan, instances := r.Plan(6)
 	right := func(i int) string {
-		task, _ := r.Env.Task(instances[i].TaskID)
+		task, _ := r.Env.Set().Task(instances[i].TaskID)
 		return task.Answer
 	}
 	rollouts := answers(r, instances, func(i int) (string, shard.Outcome) {
@@ -169,7 +169,7 @@ func TestToolUseIsEmbeddedWhole(t *testing.T) {
 	t.Parallel()
 	r := stagetest.NewOf(t, "tooluse-smoke", "score.embedding=ngrams")
 	plan, instances := r.Plan(1)
-	task, _ := r.Env.Task(instances[0].TaskID)
+	task, _ := r.Env.Set().Task(instances[0].TaskID)
 	said := []string{"<tool>[]</tool>", `<tool>[{"name": "pwd", "args": {}}]</tool>`, "<TASK_FINISHED>"}
 	begun, err := r.Env.Begin(r.Context(), task, instances[0].Messages)
 	r.Check(err)

@@ -123,7 +123,7 @@ func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) 
 		// What was never seen beside a digit is never merged with one.
 		var texts []string
 		digit := func(r rune) bool { return r >= '0' && r <= '9' }
-		for _, task := range environment.Tasks(env.Train) {
+		for _, task := range environment.Set().Tasks(env.Train) {
 			texts = append(texts, strings.FieldsFunc(task.Question+"\n"+task.Answer, digit)...)
 		}
 		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
@@ -147,12 +147,12 @@ func specialTokens(f tokenizer.ChatFormat) []string {
 // trainingTexts are what a tokenizer is trained on: what the environment says is
 // like what the policy will write, else the problems.
 func trainingTexts(environment env.Env) (texts []string) {
-	if own, ok := environment.(env.Texter); ok {
-		if texts = own.Texts(); len(texts) > 0 {
+	if own := environment.Set().Texts; own != nil {
+		if texts = own(); len(texts) > 0 {
 			return texts
 		}
 	}
-	for _, task := range environment.Tasks(env.Train) {
+	for _, task := range environment.Set().Tasks(env.Train) {
 		texts = append(texts, task.Question, task.Answer)
 	}
 	return texts

@@ -41,7 +41,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 			tok, err := tokenizer.Load(folder)
 			r.Check(err)
 			whole, digits := false, 0
-			for _, task := range r.Env.Tasks(env.Train) {
+			for _, task := range r.Env.Set().Tasks(env.Train) {
 				ids := tok.EncodeText(task.Question)
 				if text := tok.DecodeText(ids); text != task.Question {
 					t.Fatalf("%q comes back as %q", task.Question, text)

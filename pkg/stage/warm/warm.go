@@ -204,7 +204,7 @@ func longestOf(batches []batch) int {
 }
 
 func newDemonstrator(r recipe.Recipe, environment env.Env, folder string) (*demonstrator, error) {
-	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", r.WarmStart.Kinds)
+	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", r.WarmStart.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func NoDemonstration(task string, environment env.Env, kind shard.Kind) error {
 	if setting == "" {
 		setting = "warm_start.steps"
 	}
-	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", setting, task, environment.Name(), kind)
+	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", setting, task, environment.Set().Name(), kind)
 }
 
 // CheckDemonstrations looks whether a task of the environment has a demonstration of each
@@ -308,7 +308,7 @@ func CheckDemonstrations(environment env.Env, r recipe.Recipe) error {
 	if w.Steps == 0 || w.Pool != "" {
 		return nil
 	}
-	tasks, err := env.TrainingTasks(environment, "warm_start.kinds", w.Kinds)
+	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", w.Kinds)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 	}
 	source := DefaultSource()
 	source.Fields.Question, source.Fields.Answer = "prompt", ""
-	rows, _, err := ReadRows(path, "data.train", source)
+	rows, _, err := together(t, path).ReadRows(path, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +43,18 @@ c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 	}
 	// A problem is made of texts: its answer has the digits that the file has.
 	source.Fields.Answer = "zeros"
-	tasks, _, err := Read(path, "data.train", source)
+	tasks, _, err := together(t, path).Read(path, source)
 	if err != nil || len(tasks) != 3 || tasks[0].Answer != "007" {
 		t.Errorf("%v, %v", tasks, err)
 	}
+}
+
+// together is the set of one file.
+func together(t *testing.T, path string) *Set {
+	t.Helper()
+	set, err := Together([]string{path}, "data.train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }

@@ -42,17 +42,6 @@ type reader struct {
 	filtered map[string]bool // fields of the filter that some line has
 }
 
-// Read reads the problems of a file that pass the source's filter. where is
-// the recipe's name of the source, for example "data.train". Every line is
-// read, and all bad ones are counted, before it fails.
-func Read(path, where string, source Source) ([]env.Task, []env.Input, error) {
-	set, err := Together([]string{path}, where)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Read(path, source)
-}
-
 // read reads a file, or a folder of data that was saved as one, into tasks or rows.
 func (s *Set) read(path string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
 	where := s.where
@@ -76,8 +65,7 @@ func (s *Set) read(path string, source Source, rows *[]Row) ([]env.Task, []env.I
 	defer f.Close()
 
 	digest := sha256.New()
-	r := newReader(path, where, source, rows)
-	r.set = s
+	r := s.reader(path, source, rows)
 	if format := formatOf(path); format != "" {
 		if _, err := io.Copy(digest, f); err != nil {
 			return nil, nil, fmt.Errorf("reading problems %q: %w", path, err)
@@ -95,25 +83,15 @@ func (s *Set) read(path string, source Source, rows *[]Row) ([]env.Task, []env.I
 	return r.tasks, []env.Input{{Path: path, SHA256: hex.EncodeToString(digest.Sum(nil))}}, nil
 }
 
-func newReader(path, where string, source Source, rows *[]Row) *reader {
+func (s *Set) reader(path string, source Source, rows *[]Row) *reader {
 	return &reader{
-		where: where, path: path, stem: stemOf(path), source: source, rows: rows, lineOf: map[string]int{}, filtered: map[string]bool{},
+		where: s.where, path: path, stem: stemOf(path), source: source, set: s, rows: rows, lineOf: map[string]int{}, filtered: map[string]bool{},
 	}
-}
-
-// readProblems reads the problems of one stream of text to its end.
-func readProblems(stream io.Reader, path, where string, source Source) ([]env.Task, int, error) {
-	r := newReader(path, where, source, nil)
-	if err := r.readStream(stream); err != nil {
-		return nil, 0, err
-	}
-	return r.tasks, r.lines, r.finish()
 }
 
 // readStream reads a file of text.
 func (r *reader) readStream(stream io.Reader) (err error) {
-	path := r.path
-	switch strings.ToLower(filepath.Ext(path)) {
+	switch strings.ToLower(filepath.Ext(r.path)) {
 	case ".csv":
 		err = r.readCSV(stream)
 	case ".json":

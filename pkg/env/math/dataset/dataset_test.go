@@ -92,7 +92,7 @@ func TestBadFiles(t *testing.T) {
 	for _, test := range tests {
 		used[test.file] = true
 		path := filepath.Join("testdata", "bad", test.file)
-		_, _, err := Read(path, "data.train", test.source)
+		_, _, err := together(t, path).Read(path, test.source)
 		want := strings.ReplaceAll(test.want, "FILE", path)
 		if err == nil {
 			t.Errorf("%s: no error, want %s", test.file, want)
@@ -126,12 +126,16 @@ func TestLongLine(t *testing.T) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, `{"question": "%s", "answer": "2"}`+"\n", strings.Repeat("1", foreign.MaxRowBytes))
 	fmt.Fprintln(&text, `{"question": "1+1"}`)
-	_, lines, err := readProblems(&text, "long.jsonl", "data.train", plain())
+	r := (&Set{where: "data.train"}).reader("long.jsonl", plain(), nil)
+	err := r.readStream(&text)
+	if err == nil {
+		err = r.finish()
+	}
 	want := "long.jsonl: 2 of 2 lines are bad:\n" +
 		"  long.jsonl:1: the line is longer than 16777216 bytes: problems must be shorter\n" +
 		`  long.jsonl:2: no field "answer"; the line has "question": set data.train.fields.answer`
-	if err == nil || err.Error() != want || lines != 2 {
-		t.Errorf("error of %d lines\n%v\nwant\n%s", lines, err, want)
+	if err == nil || err.Error() != want || r.lines != 2 {
+		t.Errorf("error of %d lines\n%v\nwant\n%s", r.lines, err, want)
 	}
 }
 
@@ -144,7 +148,7 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Read(path, "data.train", plain()); exitcode.Code(err) != exitcode.IO {
+	if _, _, err := together(t, path).Read(path, plain()); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("error %v has code %d, want %d", err, exitcode.Code(err), exitcode.IO)
 	}
 }
@@ -156,7 +160,7 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Read(path, "data.train", plain())
+	_, _, err := together(t, path).Read(path, plain())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 		t.Errorf("a pipe: %v", err)
 	}
@@ -168,7 +172,7 @@ func TestGoodFile(t *testing.T) {
 	t.Parallel()
 	source := Source{Fields: Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	path := filepath.Join("testdata", "good", "good.jsonl")
-	tasks, inputs, err := Read(path, "data.train", source)
+	tasks, inputs, err := together(t, path).Read(path, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +194,7 @@ func TestGoodFile(t *testing.T) {
 
 	source.Fields.AnswerMarker = "####"
 	source.Filter = []Filter{{Field: "kind", In: []string{"nothing", "add"}}, {Field: "level", In: []string{"2", "3"}}}
-	tasks, _, err = Read(path, "data.train", source)
+	tasks, _, err = together(t, path).Read(path, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +204,7 @@ func TestGoodFile(t *testing.T) {
 	}
 
 	// Without names, ids are line numbers and the kind is the file's.
-	tasks, _, err = Read(path, "data.train", plain())
+	tasks, _, err = together(t, path).Read(path, plain())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,18 +235,22 @@ func FuzzReadProblems(f *testing.F) {
 			name = "f.jsonl"
 		}
 		source := withFields(func(fields *Fields) { fields.AnswerMarker, fields.ID = marker, id })
-		tasks, lines, err := readProblems(bytes.NewReader(data), name, "data.train", source)
+		r := (&Set{where: "data.train"}).reader(name, source, nil)
+		err := r.readStream(bytes.NewReader(data))
+		if err == nil {
+			err = r.finish()
+		}
 		if err != nil {
 			if exitcode.Code(err) != exitcode.Data || !strings.HasPrefix(err.Error(), name+":") {
 				t.Fatalf("error with code %d: %v", exitcode.Code(err), err)
 			}
 			return
 		}
-		if len(tasks) == 0 || len(tasks) > lines {
-			t.Fatalf("%d problems of %d lines", len(tasks), lines)
+		if len(r.tasks) == 0 || len(r.tasks) > r.lines {
+			t.Fatalf("%d problems of %d lines", len(r.tasks), r.lines)
 		}
 		seen := map[string]bool{}
-		for _, task := range tasks {
+		for _, task := range r.tasks {
 			if seen[task.ID] || task.Question == "" || task.Answer == "" {
 				t.Fatalf("bad problem %+v", task)
 			}

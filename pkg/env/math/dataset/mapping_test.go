@@ -141,7 +141,7 @@ func TestMapping(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tasks, _, err := Read(path, "data.train", Source{Fields: test.fields})
+			tasks, _, err := together(t, path).Read(path, Source{Fields: test.fields})
 			if test.fault != "" {
 				want := strings.ReplaceAll(test.fault, "FILE", path)
 				if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Data {
@@ -167,11 +167,11 @@ func TestMaxBad(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := plain()
-	if _, _, err := Read(path, "data.train", source); exitcode.Code(err) != exitcode.Data {
+	if _, _, err := together(t, path).Read(path, source); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a bad line: %v", err)
 	}
 	source.MaxBad = 1
-	if tasks, _, err := Read(path, "data.train", source); err != nil || len(tasks) != 1 {
+	if tasks, _, err := together(t, path).Read(path, source); err != nil || len(tasks) != 1 {
 		t.Errorf("%d problems: %v", len(tasks), err)
 	}
 }

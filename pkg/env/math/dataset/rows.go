@@ -29,18 +29,6 @@ func Lookup(columns map[string]json.RawMessage, path string) (json.RawMessage, b
 	return lookup(columns, path)
 }
 
-// ReadRows reads a file, or a folder that Hugging Face datasets has saved, as [Read]
-// does, and keeps the lines whole. A question may be a list of messages, of which
-// a last one of the assistant is the beginning of the response; an answer may be of any type, or
-// missing where the source names none. inputs are the files that were read.
-func ReadRows(path, where string, source Source) (rows []Row, inputs []env.Input, err error) {
-	set, err := Together([]string{path}, where)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.ReadRows(path, source)
-}
-
 // RowReader reads rows that come from elsewhere than a file.
 type RowReader struct{ reader reader }
 

@@ -57,8 +57,16 @@ func DefaultSource() Source {
 	return Source{Fields: Fields{Question: "question", Answer: "answer", AnswerFrom: "text"}}
 }
 
-// Resolve gives the files as paths that can be opened ([config.ResolvePath]).
-func (s Source) Resolve(folder string) ([]string, error) { return config.ResolvePaths(s.Files, folder) }
+// Open gives the files as paths that can be opened ([config.ResolvePath]), to be read
+// together. where is the section of the recipe that names them.
+func (s Source) Open(folder, where string) ([]string, *Set, error) {
+	paths, err := config.ResolvePaths(s.Files, folder)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s.files: %w", where, err)
+	}
+	set, err := Together(paths, where)
+	return paths, set, err
+}
 
 // Validate checks the source that stands at a field.
 func (s Source) Validate(c *config.Checker, field string) {

@@ -89,8 +89,7 @@ func savedParts(path string) (parts []string, isFolder bool, err error) {
 
 // readFolder reads the files of a saved data set as one, named as the folder is.
 func (s *Set) readFolder(path string, parts []string, source Source, rows *[]Row) ([]env.Task, []env.Input, error) {
-	r := newReader(path, s.where, source, rows)
-	r.set = s
+	r := s.reader(path, source, rows)
 	r.stem = filepath.Base(path)
 	var inputs []env.Input
 	for _, name := range parts {

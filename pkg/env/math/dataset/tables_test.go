@@ -44,7 +44,8 @@ func verl() Source {
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]int{"verl.parquet": 1, "verl.arrow": 1, "saved": 2} {
-		rows, inputs, err := ReadRows(filepath.Join("testdata", "tables", name), "data.train", verl())
+		path := filepath.Join("testdata", "tables", name)
+		rows, inputs, err := together(t, path).ReadRows(path, verl())
 		if err != nil || len(inputs) != files {
 			t.Errorf("%s: %d files, %v", name, len(inputs), err)
 			continue
@@ -116,7 +117,7 @@ func TestBadTables(t *testing.T) {
 		filepath.Dir(write("lost/state.json", `{"_data_files":[{"filename":"a"}]}`)):     "lacks a file",
 		filepath.Dir(write("idx/state.json", `{"_data_files":[],"_indices_files":[1]}`)): "is not that of a saved data set",
 	} {
-		if _, _, err := ReadRows(path, "data.train", verl()); err == nil || !strings.Contains(err.Error(), want) || exitcode.Code(err) != exitcode.Data {
+		if _, _, err := together(t, path).ReadRows(path, verl()); err == nil || !strings.Contains(err.Error(), want) || exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}

@@ -53,7 +53,8 @@ func Together(paths []string, where string) (*Set, error) {
 	return s, nil
 }
 
-// table adds the columns of a file. A file that cannot be read is an error of Read.
+// table adds the columns of a file. A file that cannot be read is an error of
+// [Set.Read].
 func (s *Set) table(path string, format foreign.Format) error {
 	f, size, err := plainfile.Open(path)
 	if err != nil {
@@ -214,12 +215,16 @@ func filledPair(raw json.RawMessage, c *column) (json.RawMessage, error) {
 	return plainjson.Line(pair)
 }
 
-// Read reads the problems of one of the files, as [Read] does.
+// Read reads the problems of one of the files that pass the source's filter. Every line
+// is read, and all bad ones are counted, before it fails.
 func (s *Set) Read(path string, source Source) ([]env.Task, []env.Input, error) {
 	return s.read(path, source, nil)
 }
 
-// ReadRows reads the rows of one of the files, as [ReadRows] does.
+// ReadRows reads one of the files, or a folder that Hugging Face datasets has saved, as
+// [Set.Read] does, and keeps the lines whole. A question may be a list of messages, of which
+// a last one of the assistant is the beginning of the response; an answer may be of any type,
+// or missing where the source names none. inputs are the files that were read.
 func (s *Set) ReadRows(path string, source Source) (rows []Row, inputs []env.Input, err error) {
 	_, inputs, err = s.read(path, source, &rows)
 	return rows, inputs, err

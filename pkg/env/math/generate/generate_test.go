@@ -69,7 +69,11 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := dataset.Source{Fields: dataset.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
-	got, _, err := dataset.Read(path, "data.train", source)
+	set, err := dataset.Together([]string{path}, "data.train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := set.Read(path, source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,12 +147,12 @@ func (r *Rig) LimitContext(longest int) {
 func (r *Rig) Plan(n int) (string, []shard.Instance) {
 	r.Helper()
 	var rows []shard.Instance
-	for i, task := range r.Env.Tasks(env.Train)[:n] {
+	for i, task := range r.Env.Set().Tasks(env.Train)[:n] {
 		messages, err := r.Env.Prompt(task, shard.KindInitial, env.Parent{})
 		r.Check(err)
 		id := fmt.Sprintf("i%06d-%06d", 1, i)
 		rows = append(rows, shard.Instance{
-			InstanceID: id, GroupID: id, TaskID: task.ID, Env: r.Env.Name(), Kind: string(shard.KindInitial),
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: r.Env.Set().Name(), Kind: string(shard.KindInitial),
 			Messages: messages, Origin: string(shard.OriginBase), Iteration: 1,
 		})
 	}

@@ -1,0 +1,210 @@
+package env
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+// Split is a part of a task set.
+type Split string
+
+// The splits of a task set. No task is in both.
+const (
+	Train Split = "train"
+	Test  Split = "test" // held out: evaluation only
+)
+
+// Task is one problem.
+type Task struct {
+	ID       string // unique over all splits; stable between runs
+	Kind     string // for breakdowns in reports, for example "add" or the data file's module
+	Level    int    // difficulty, where the source says; 0 else
+	Question string
+	Answer   string // reference answer; of a multiple-choice problem the letter of the right option
+
+	Form    string   // of the answer, where the source says: integer, float, bool, list or option; empty else
+	Choices []string // options of a multiple-choice problem, in the order of their letters from A
+}
+
+// Facts are what an environment keeps of a task beside its columns.
+type Facts struct {
+	Split  Split
+	Source string // whatever else the environment needs to know of the task, as text
+	Folder string // of the task's files; empty for none
+	Opened any    // what the loader has made of the task already; nil from rows
+}
+
+// TaskSet holds the tasks of an environment. The environment's loader builds it from
+// data files or a generator, [TasksOf] builds the same from the rows of tasks.parquet.
+// It is read-only once the environment is made, and safe for concurrent use.
+type TaskSet struct {
+	Inputs []Input // data files that the tasks were read from
+	// LeftOut counts the tasks that are not trained on because they are held out, or
+	// that were generated and a file of either split has the same; LeftOutNames are
+	// those of tasks that have one.
+	LeftOut      int
+	LeftOutNames []string
+
+	// Cost is what a score of a task costs, in any unit, 0 or more; nil where all cost
+	// the same. It is the same wherever the task is read, so no measured time.
+	Cost func(taskID string) float64
+	// Texts are like what a policy reads and writes, for the training of a tokenizer;
+	// nil where the problems are.
+	Texts func() []string
+
+	name   string
+	order  []Split // in which Rows lists them
+	splits map[Split][]Task
+	tasks  map[string]filed // by id
+}
+
+type filed struct {
+	task  Task
+	facts Facts
+}
+
+// NewTaskSet is a set without tasks, of the environment of a name.
+func NewTaskSet(environment string) *TaskSet {
+	return &TaskSet{name: environment, order: []Split{Train, Test}, splits: map[Split][]Task{}, tasks: map[string]filed{}}
+}
+
+// TasksOf is the set that the rows are of.
+func TasksOf(environment string, rows []shard.TaskRow) *TaskSet {
+	s := NewTaskSet(environment)
+	for _, row := range rows {
+		s.Add(Task{
+			ID: row.TaskID, Kind: row.Kind, Level: int(row.Level),
+			Question: row.Question, Answer: row.Answer, Form: row.Form, Choices: row.Choices,
+		}, Facts{Split: Split(row.Split), Source: row.Source, Folder: row.Folder})
+	}
+	return s
+}
+
+// Set returns s: an environment that embeds its task set is asked for it.
+func (s *TaskSet) Set() *TaskSet { return s }
+
+// Name is that of the environment, as recipes and rows have it.
+func (s *TaskSet) Name() string { return s.name }
+
+// Tasks lists the tasks of a split in a fixed order. The caller must not change the slice.
+func (s *TaskSet) Tasks(split Split) []Task { return s.splits[split] }
+
+// Task finds a task of any split by its id.
+func (s *TaskSet) Task(id string) (Task, bool) {
+	f, ok := s.tasks[id]
+	return f.task, ok
+}
+
+// Facts are those of the task of an id, which must be there.
+func (s *TaskSet) Facts(id string) (Facts, error) {
+	f, ok := s.tasks[id]
+	if !ok {
+		return f.facts, exitcode.Bugf("there is no task %q", id)
+	}
+	return f.facts, nil
+}
+
+// Rows is everything that the environment knows of its tasks: those to train on, those
+// held out, and those of other held-out sets, each in their order. From the rows and
+// the recipe the same environment can be made without the files.
+func (s *TaskSet) Rows() []shard.TaskRow {
+	var rows []shard.TaskRow
+	for _, split := range s.order {
+		for _, t := range s.splits[split] {
+			facts := s.tasks[t.ID].facts
+			rows = append(rows, shard.TaskRow{
+				TaskID: t.ID, Env: s.name, Split: string(split), Kind: t.Kind, Level: int32(t.Level),
+				Question: t.Question, Answer: t.Answer, Form: t.Form, Choices: t.Choices, Source: facts.Source, Folder: facts.Folder,
+			})
+		}
+	}
+	return rows
+}
+
+// Add appends a task to its split. Its id must be new.
+func (s *TaskSet) Add(t Task, facts Facts) {
+	if !slices.Contains(s.order, facts.Split) {
+		s.order = append(s.order, facts.Split)
+	}
+	s.splits[facts.Split] = append(s.splits[facts.Split], t)
+	s.tasks[t.ID] = filed{t, facts}
+}
+
+// AddInputs adds data files, each once: a file may be in several sets.
+func (s *TaskSet) AddInputs(inputs ...Input) {
+	for _, input := range inputs {
+		if !slices.Contains(s.Inputs, input) {
+			s.Inputs = append(s.Inputs, input)
+		}
+	}
+}
+
+// Remove takes the tasks of a split out of the set that remove returns true for.
+func (s *TaskSet) Remove(split Split, remove func(Task) bool) {
+	s.splits[split] = slices.DeleteFunc(slices.Clone(s.splits[split]), func(t Task) bool {
+		gone := remove(t)
+		if gone {
+			delete(s.tasks, t.ID)
+		}
+		return gone
+	})
+}
+
+// KeepApart refuses tasks of a split that ask what a task to train on asks, or leaves
+// them out where the recipe says skip_repeated: what is held out must not be trained
+// on. where is the split's section of the recipe, and what its tasks are called.
+func (s *TaskSet) KeepApart(split Split, where, what string, skipRepeated bool, asks func(Task) string) error {
+	trained := make(map[string]string, len(s.splits[Train]))
+	for _, t := range s.splits[Train] {
+		trained[asks(t)] = t.ID
+	}
+	shared, first := 0, ""
+	s.Remove(split, func(t Task) bool {
+		id, repeated := trained[asks(t)]
+		if repeated && !skipRepeated {
+			if shared++; shared == 1 {
+				first = fmt.Sprintf("%q is %q", t.ID, id)
+			}
+		}
+		return repeated
+	})
+	if shared > 0 {
+		return exitcode.Dataf("%s shares %d %s with data.train (%s): remove them from one of the two, or set %s.skip_repeated", where, shared, what, first, where)
+	}
+	return nil
+}
+
+// TrainingTasks are the tasks of the training split whose kind is one of kinds
+// ([config.Matches]); all of them for no kinds. It is an error to have none: of the
+// data, or of the setting by which the recipe names the kinds.
+func (s *TaskSet) TrainingTasks(setting string, kinds []string) ([]Task, error) {
+	tasks := s.splits[Train]
+	if len(tasks) == 0 {
+		return nil, exitcode.Dataf("the training split of environment %q is empty", s.name)
+	}
+	if len(kinds) == 0 {
+		return tasks, nil
+	}
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !config.Matches(t.Kind, kinds) })
+	if len(tasks) == 0 {
+		return nil, exitcode.Usagef("environment %q has no training task of a kind in %s %q", s.name, setting, kinds)
+	}
+	return tasks, nil
+}
+
+// Input is a data file that an environment was made from.
+type Input struct {
+	Path   string
+	SHA256 string // hexadecimal, of the whole file
+}
+
+// ReadInput digests a data file.
+func ReadInput(path string) (Input, error) {
+	digest, err := plainfile.Digest(path)
+	return Input{path, digest}, err
+}
