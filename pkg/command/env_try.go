@@ -114,8 +114,8 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	}
 	defer p.Close()
 	model := o.Model
-	if model == "" && p.Job.Recipe.Policy.Path != "" {
-		if model, err = p.Job.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
+	if model == "" && p.Recipe.Policy.Path != "" {
+		if model, err = p.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
-	if err := p.Job.Recipe.Evaluation.CheckTasks(p.Env); err != nil {
+	if err := p.Recipe.Evaluation.CheckTasks(p.Env); err != nil {
 		t.found.Findings = append(t.found.Findings, err.Error())
 	}
 	if err := t.print(out); err != nil {
@@ -160,7 +160,7 @@ type trial struct {
 func (t *trial) prompts() error {
 	train, test := t.Env.Tasks(env.Train), t.Env.Tasks(env.Test)
 	t.found.Problems, t.found.HeldOut = len(train), len(test)
-	format, room, err := warm.Chat(t.Job.Recipe, t.Env, t.model)
+	format, room, err := warm.Chat(t.Recipe.Policy, t.Env, t.model)
 	if err != nil {
 		return err
 	}
@@ -181,18 +181,18 @@ func (t *trial) prompts() error {
 				f.refused(task.ID, err)
 			} else {
 				one.Text, one.Tokens = format.Tokenizer().Decode(ids), len(ids)
-				f.add(task.ID, messages, one, room, t.Job.Recipe.Rollout.MaxNewTokens)
+				f.add(task.ID, messages, one, room, t.Recipe.Rollout.MaxNewTokens)
 			}
 		}
 		if shown {
 			t.found.Prompts = append(t.found.Prompts, one)
 		}
 	}
-	t.found.Findings = f.findings(room, t.Job.Recipe.Rollout.MaxNewTokens)
+	t.found.Findings = f.findings(room, t.Recipe.Rollout.MaxNewTokens)
 	if format == nil {
 		return nil
 	}
-	uses, err := promptroom.Look(t.Job.Recipe, t.Env, promptroom.Policy{Chat: format, Positions: room})
+	uses, err := promptroom.Look(promptroom.SettingsOf(t.Recipe), t.Env, promptroom.Policy{Chat: format, Positions: room})
 	if err != nil {
 		return err
 	}
@@ -215,9 +215,9 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	if t.options.Responses != "" {
 		return t.given(ctx)
 	}
-	r := t.Job.Recipe
-	r.Rollout.Group = t.options.Samples
-	sampler, err := rollout.OpenSampler(ctx, r, t.Job.Process, t.model, t.Env.Traits().Turns)
+	settings := rollout.SettingsOf(t.Recipe)
+	settings.Rollout.Group = t.options.Samples
+	sampler, err := rollout.OpenSampler(ctx, settings, t.Job.Process, t.model, t.Env.Traits().Turns)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 		}
 		instances = append(instances, shard.Instance{InstanceID: "try-" + strconv.Itoa(i), TaskID: task.ID, Kind: string(shard.KindInitial), Messages: messages})
 	}
-	batch, err := rollout.NewBatch(r, t.Env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
+	batch, err := rollout.NewBatch(settings, t.Env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
 	if err != nil {
 		return nil, err
 	}

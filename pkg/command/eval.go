@@ -94,7 +94,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 		return err
 	}
 	defer p.Close()
-	measured, err := p.Job.Recipe.Evaluation.Of(o.HeldOut)
+	measured, err := p.Recipe.Evaluation.Of(o.HeldOut)
 	if err != nil {
 		return err
 	}
@@ -103,14 +103,15 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if spec.Problems == 0 {
 		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.Env.Tasks(env.Split(measured.Set))))
 	}
-	p.Job.Recipe.Evaluation = measured.Only()
-	sampler, err := rollout.OpenSampler(ctx, p.Job.Recipe, p.Job.Process, o.Policy, p.Env.Traits().Turns)
+	settings := rollout.SettingsOf(p.Recipe)
+	settings.Evaluation = measured.Only()
+	sampler, err := rollout.OpenSampler(ctx, settings, p.Job.Process, o.Policy, p.Env.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(ctx, p.Job.Recipe, p.Env, sampler, 0, spec.Problems, 0)
+	rows, err := evaluate.Measure(ctx, settings, p.Env, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}

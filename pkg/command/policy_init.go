@@ -83,7 +83,7 @@ func (o PolicyInitOptions) fromRecipe(folder string) error {
 	if err != nil {
 		return err
 	}
-	return warm.InitPolicy(resolved.Recipe, environment, folder)
+	return warm.InitPolicy(warm.SettingsOf(resolved.Recipe), environment, folder)
 }
 
 // settings are those of the recipe, with the ones that have flags of their own.

@@ -101,7 +101,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer p.Close()
-	chooser, err := p.Job.Recipe.NewCurriculum()
+	chooser, err := p.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}
@@ -119,17 +119,17 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
-		PlanRows:    p.Job.Recipe.Rollout.Prompts,
+		PlanRows:    p.Recipe.Rollout.Prompts,
 	}
 	outputs := []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path}
-	if p.Job.Recipe.Schedule.BatchSegments > 0 {
+	if p.Recipe.Schedule.BatchSegments > 0 {
 		inputs.WaitingOutput = filepath.Join(o.Out, "waiting.parquet")
 		outputs = append(outputs, inputs.WaitingOutput)
 	}
 	if err := plain.CheckOut(seal.KindFile, outputs...); err != nil {
 		return err
 	}
-	if err := buffer.Run(ctx, p.Job, p.Env, chooser, inputs); err != nil {
+	if err := buffer.Run(ctx, p.Job, buffer.SettingsOf(p.Recipe), p.Env, chooser, inputs); err != nil {
 		return err
 	}
 	for _, path := range outputs {

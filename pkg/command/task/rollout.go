@@ -89,7 +89,7 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := rollout.Run(ctx, p.Job, p.Env, rollout.Inputs{
+	m, err := rollout.Run(ctx, p.Job, rollout.SettingsOf(p.Recipe), p.Env, rollout.Inputs{
 		Plan: o.Plan, FirstRow: first, LastRow: last, PolicyFolder: o.Policy,
 		Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out,
 	})

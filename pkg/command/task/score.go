@@ -80,7 +80,7 @@ func (o ScoreOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer p.Close()
-	m, err := score.Run(ctx, p.Job, p.Env, score.Inputs{
+	m, err := score.Run(ctx, p.Job, p.Recipe.Score, p.Env, score.Inputs{
 		Plan: o.Plan, Rollout: o.Rollout, Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out, Policy: o.Policy,
 	})
 	if err != nil {

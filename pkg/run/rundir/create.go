@@ -207,7 +207,7 @@ func (d *draft) readTasks() error {
 	if _, err := env.TrainingTasks(environment, "curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
-	if err := warm.CheckDemonstrations(environment, *r); err != nil {
+	if err := warm.CheckDemonstrations(environment, warm.SettingsOf(*r)); err != nil {
 		return err
 	}
 	if err := d.tryPrompts(environment); err != nil {
@@ -224,14 +224,14 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	r := d.resolved.Recipe
 	var p promptroom.Policy
 	var err error
-	p.Chat, p.Positions, err = warm.Chat(r, environment, d.identity.PolicySource)
+	p.Chat, p.Positions, err = warm.Chat(r.Policy, environment, d.identity.PolicySource)
 	switch {
 	case err != nil && d.identity.PolicySource != "":
 		return fmt.Errorf("policy.path: %w", err)
 	case err != nil || p.Chat == nil:
 		return err
 	}
-	uses, err := promptroom.Look(r, environment, p)
+	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, p)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	if err := promptroom.Refuse(uses, p.Positions); err != nil {
 		return err
 	}
-	return promptroom.Demonstrations(r, environment, p)
+	return promptroom.Demonstrations(warm.SettingsOf(r), environment, p)
 }
 
 // refuseUntracked refuses a file without a manifest in the place of one of a run's: it is

@@ -71,7 +71,7 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 			}
 		}
 	}
-	return buffer.Run(ctx, job, environment, chooser, inputs)
+	return buffer.Run(ctx, job, buffer.SettingsOf(w.Run.Recipe), environment, chooser, inputs)
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.

@@ -49,7 +49,7 @@ func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env
 		before := waveOf(w.Run.Dir, t.InWave(t.Wave-1), t.Shard)
 		inputs.Before = &before
 	}
-	_, err := rollout.Run(ctx, job, environment, inputs)
+	_, err := rollout.Run(ctx, job, rollout.SettingsOf(w.Run.Recipe), environment, inputs)
 	return err
 }
 
@@ -70,7 +70,7 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 	if taken, err := w.takeScores(ctx, job, t, inputs.Output); err != nil || taken {
 		return err
 	}
-	_, err := score.Run(ctx, job, environment, inputs)
+	_, err := score.Run(ctx, job, w.Run.Recipe.Score, environment, inputs)
 	return err
 }
 
@@ -110,7 +110,7 @@ func (w *Worker) gather(ctx context.Context, job stage.Job, environment env.Env,
 		return err
 	}
 	first, last := g.Rows(t)
-	_, err = evaluate.Run(ctx, job, environment, evaluate.Inputs{
+	_, err = evaluate.Run(ctx, job, w.Run.Recipe.Evaluation, environment, evaluate.Inputs{
 		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last, Waves: waves, PolicyVersion: t.Iteration,
 		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Evaluation(t.Iteration, t.Shard),
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
@@ -51,11 +50,11 @@ func (g engineGenerator) Generate(ctx context.Context, turns []remote.Turn) ([]r
 }
 
 // openGenerator opens what the recipe samples with.
-func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
-	spec := r.Rollout.Remote
+func openGenerator(ctx context.Context, s Settings, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
+	spec := s.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
-			Backend: r.Policy.Backend, Threads: process.Threads, DType: r.Policy.DType, Compute: r.Policy.Compute,
+			Backend: s.Policy.Backend, Threads: process.Threads, DType: s.Policy.DType, Compute: s.Policy.Compute,
 			Workload: policy.Workload{Generate: true}, Log: process.Log,
 		})
 		if err != nil {

@@ -55,7 +55,7 @@ func (in Inputs) readPlan(ctx context.Context, f stage.Files) ([]shard.Instance,
 // one trace is that row's outcome, never the policy's reward; a trace that
 // cannot have been had in this environment is an error. Where scores are
 // slow, those that a killed task had reached are not made again.
-func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job.Files, in.Rollout)
 	if err != nil {
@@ -78,9 +78,9 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
-	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding, log: job.Log}
-	if assisted, ok := environment.(env.Assisted); ok && job.Recipe.Score.Assistant != nil && !in.Evaluation {
-		assistant, release, err := openAssistant(job)
+	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, log: job.Log}
+	if assisted, ok := environment.(env.Assisted); ok && spec.Assistant != nil && !in.Evaluation {
+		assistant, release, err := openAssistant(job, spec.Assistant)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
@@ -147,8 +147,8 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	if err := tooManyFailed(environment.Traits(), verdicts); err != nil {
 		return seal.Manifest{}, err
 	}
-	if job.Recipe.Score.Embedding == recipe.EmbeddingEndpoint && !in.Evaluation {
-		if err := s.askForEmbeddings(ctx, job, traces, verdicts); err != nil {
+	if spec.Embedding == recipe.EmbeddingEndpoint && !in.Evaluation {
+		if err := s.askForEmbeddings(ctx, spec.Endpoint, traces, verdicts); err != nil {
 			return seal.Manifest{}, err
 		}
 	}

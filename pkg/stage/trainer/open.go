@@ -21,11 +21,11 @@ import (
 
 // OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
-// policy that it adapts, and else empty.
-func OpenTrained(r recipe.Recipe, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+// policy that it adapts, and else empty. A new adapter is drawn from the seed.
+func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
 	defer phase.Enter(phase.Load)()
-	options := EngineOptions(r.Policy, process, o, true, workload)
-	wanted := r.Policy.LoRA
+	options := EngineOptions(p, process, o, true, workload)
+	wanted := p.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
 		return nil, "", err
@@ -43,7 +43,7 @@ func OpenTrained(r recipe.Recipe, process stage.Process, o objective.Optimizer, 
 		if err != nil {
 			return nil, "", err
 		}
-		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), r.Seed)
+		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), seed)
 		if err != nil {
 			return nil, "", err
 		}

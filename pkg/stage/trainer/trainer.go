@@ -79,10 +79,16 @@ func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer
 	}
 }
 
+// Passes are the bounds of schedule on forward and backward passes, in tokens.
+type Passes struct{ SharedPromptTokens, MicroBatchTokens int }
+
+// PassesOf are those of a recipe's schedule.
+func PassesOf(s recipe.Schedule) Passes { return Passes{s.SharedPromptTokens, s.MicroBatchTokens} }
+
 // Workload is that of a policy which is not trained, with sequences of at most
 // longest tokens; 0 for as many as the policy takes.
-func Workload(r recipe.Recipe, longest int) policy.Workload {
-	return policy.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
+func (p Passes) Workload(longest int) policy.Workload {
+	return policy.Workload{Longest: longest, Shared: p.SharedPromptTokens, PassTokens: p.MicroBatchTokens}
 }
 
 // LoadOptimizer gives an engine the moments that were sealed in a folder.
