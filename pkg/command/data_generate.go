@@ -34,7 +34,7 @@ func dataGenerateCommand() *cli.Command {
 	var split string
 	var summaries []string
 	var flags []cli.Flag
-	settings, setLists := map[string]any{}, map[string]func(*cli.Context){}
+	settings := map[string]any{}
 	names, byName := generators()
 	for _, name := range names {
 		about := ""
@@ -42,8 +42,7 @@ func dataGenerateCommand() *cli.Command {
 			about = name + ": "
 		}
 		settings[name] = byName[name].Settings()
-		own, set := cmdline.SettingFlags(settings[name], about)
-		flags, setLists[name] = append(flags, own...), set
+		flags = append(flags, cmdline.SettingFlags(settings[name], about)...)
 		summaries = append(summaries, about+byName[name].Summary)
 	}
 	return cmdline.Help{
@@ -58,9 +57,6 @@ func dataGenerateCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "write and seal `FILE`; default: standard output", Destination: &o.Out},
 		),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			if set, ok := setLists[o.Env]; ok {
-				set(c)
-			}
 			o.Settings, o.Split = settings[o.Env], env.Split(split)
 			return DataGenerate(c.App.Writer, o)
 		}),

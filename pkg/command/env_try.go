@@ -57,21 +57,14 @@ func envTryCommand() *cli.Command {
 			"responses or that depend only on length; prompts of every kind that the recipe uses (initial, improve,\n" +
 			"diverge, debug) that leave no room in the policy's context; and chat templates that omit a message.",
 		Flags: []cli.Flag{
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; default: the recipe's policy.path", Destination: &o.Model},
 			&cli.StringFlag{Name: "responses", Usage: "read responses from `FILE` instead of sampling: lines of {\"response\", \"id\"}; lines without the id of a task answer the tasks in turn", Destination: &o.Responses},
 			&cli.IntFlag{Name: "problems", Value: 4, Usage: "number of problems to try", Destination: &o.Problems},
 			&cli.IntFlag{Name: "samples", Value: 4, Usage: "responses to sample per problem", Destination: &o.Samples},
 			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			o.Recipe, o.Set = args[0], c.StringSlice("set")
-			return EnvTry(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.Argument("RECIPE", &o.Recipe, func(c *cli.Context) error { return EnvTry(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -30,17 +30,6 @@ func Lathe() *cli.App {
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)
 }
 
-// runArgument is the action of a command whose one argument is a run.
-func runArgument(action func(c *cli.Context, run string) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		args, err := cmdline.Arguments(c, "RUN")
-		if err != nil {
-			return err
-		}
-		return action(c, args[0])
-	}
-}
-
 // openRun opens the run of a folder.
 func openRun(ctx context.Context, folder string) (*rundir.Run, error) {
 	absolute, err := filepath.Abs(folder)

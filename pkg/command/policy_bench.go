@@ -49,10 +49,10 @@ func policyBenchCommand() *cli.Command {
 			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "measure each kind of work for `SECONDS`", Destination: &o.Seconds},
 			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "number type of products on the CPU, as policy.compute: `COMPUTE` is auto, float32 or bfloat16", Destination: &o.Compute},
 			&cli.StringFlag{Name: "recipe", Usage: "estimate iteration time for `RECIPE`", Destination: &o.Recipe},
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Batches, o.Set = c.IntSlice("batch"), c.StringSlice("set")
+			o.Batches = c.IntSlice("batch")
 			return PolicyBench(c.Context, c.App.Writer, o)
 		}),
 	})

@@ -35,14 +35,8 @@ func runCommand() *cli.Command {
 		},
 	}.Command(&cli.Command{
 		Name: "run", Usage: "start or resume a run and wait for it", ArgsUsage: "[RECIPE]",
-		Flags: o.flags(),
-		Action: func(c *cli.Context) error {
-			o.Set = c.StringSlice("set")
-			if err := optionalArgument(c, &o.Recipe); err != nil {
-				return err
-			}
-			return Run(c.Context, c.App.Writer, o)
-		},
+		Flags:  o.flags(),
+		Action: cmdline.OptionalArgument(&o.Recipe, func(c *cli.Context) error { return Run(c.Context, c.App.Writer, o) }),
 	})
 }
 

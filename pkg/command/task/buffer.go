@@ -50,7 +50,7 @@ func Buffer() *cli.App {
 		cmdline.PathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; default: none", &o.Waiting),
 		cmdline.PathFlag("history", "comma-separated rollout `FILES` of earlier iterations, with the parent attempts of the state's entries and the waiting segments", &history),
 	)
-	app.Action = o.taskAction(func(c *cli.Context) error {
+	app.Action = taskAction(func(c *cli.Context) error {
 		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
 		return DoBuffer(c.Context, c.App.Writer, o)
 	})

@@ -40,17 +40,16 @@ func Learn() *cli.App {
 		&cli.IntFlag{Name: "step", Usage: "with gradient shards: optimizer step `U` of the iteration, from 0", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
 		&cli.BoolFlag{Name: "reduce", Usage: "sum some gradient shards instead of updating the policy", Destination: &o.Reduce},
-		&cli.IntFlag{Name: "warm", Usage: "instead train checkpoint `C` of the supervised warm start, from 1"},
+		cmdline.NumberFlag("warm", "instead train checkpoint `C` of the supervised warm start, from 1", &o.Warm),
 	},
 		cmdline.PathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
 		cmdline.PathFlag("optimizer", "optimizer state `FOLDER`; default: a new state", &o.Optimizer),
 		cmdline.PathFlag("critic", "`FOLDER` of a separate critic model, with its optimizer state in FOLDER.optim; default: start from the policy", &o.Critic),
 	)
-	app.Action = o.taskAction(func(c *cli.Context) error {
+	app.Action = taskAction(func(c *cli.Context) error {
 		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
 			return err
 		}
-		o.Warm = cmdline.Given(c, "warm", c.Int("warm"))
 		return DoLearn(c.Context, c.App.Writer, o)
 	})
 	return cmdline.Help{
