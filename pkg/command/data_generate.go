@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"strings"
 	"time"
@@ -68,9 +69,7 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	if o.Split != env.Train && o.Split != env.Test {
 		return exitcode.Usagef("--split: got %q, want train or test", o.Split)
 	}
-	if o.Env == "" {
-		o.Env = env.Default()
-	}
+	o.Env = cmp.Or(o.Env, env.Default())
 	names, byName := generators()
 	generator, ok := byName[o.Env]
 	if !ok {

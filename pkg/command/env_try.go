@@ -26,6 +26,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
@@ -38,12 +39,6 @@ type EnvTryOptions struct {
 	Samples   int    // responses to each
 	Threads   int    // of the engine; 0 is all
 	JSON      bool
-}
-
-func envCommand() *cli.Command {
-	return cmdline.Help{Example: "lathe env try jobs/own-reward.yaml --responses data/program/responses.jsonl"}.Command(&cli.Command{
-		Name: "env", Usage: "try environments and rewards", Subcommands: []*cli.Command{envTryCommand()},
-	})
 }
 
 func envTryCommand() *cli.Command {
@@ -307,7 +302,7 @@ func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 	t.found.Responses = make([]triedResponse, len(attempts))
 	for pass := range 2 {
 		var all sync.WaitGroup
-		places := make(chan struct{}, atATime(t.Env.Traits(), t.Job.Threads))
+		places := make(chan struct{}, score.AtATime(t.Env.Traits(), t.Job.Threads))
 		for i := range attempts {
 			at := i
 			if pass == 1 {
@@ -325,11 +320,6 @@ func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 		}
 	}
 	return nil
-}
-
-// atATime is how many scores are asked for at a time.
-func atATime(traits env.Traits, threads int) int {
-	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }
 
 func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pass int) {

@@ -13,7 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -132,7 +132,7 @@ func (d *draft) identify() error {
 		return err
 	}
 	d.identity = Identity{
-		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, jobName(r.Name)+"-"+hex.EncodeToString(id)), Name: r.Name,
+		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, notInJobName.ReplaceAllString(r.Name, "-")+"-"+hex.EncodeToString(id)), Name: r.Name,
 		Seed: r.Seed, RecipeSHA256: d.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
 	}
 	if r.Policy.Path == "" {
@@ -347,12 +347,5 @@ func (d *draft) halfMade(ctx context.Context) error {
 	return was.sameRecipe(d.resolved)
 }
 
-// jobName keeps what a job name may hold.
-func jobName(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
-			return c
-		}
-		return '-'
-	}, name)
-}
+// notInJobName is what a job name may not hold.
+var notInJobName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)

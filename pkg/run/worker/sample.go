@@ -75,8 +75,8 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 }
 
 // waveOf names the files of one wave of a shard of rollouts.
-func waveOf(d graph.Dir, n graph.Node, shard int) rollout.Wave {
-	return rollout.Wave{Rollout: d.Sampled(n.Sampling(), shard), Score: d.Sampled(n.Judging(), shard)}
+func waveOf(d graph.Dir, n graph.Node, shard int) stage.WaveRef {
+	return stage.WaveRef{Rollout: d.Sampled(n.Sampling(), shard), Score: d.Sampled(n.Judging(), shard)}
 }
 
 // goesOn refuses a task of a later wave of a shard in which nothing waits.
@@ -90,12 +90,12 @@ func (w *Worker) goesOn(ctx context.Context, t graph.Task, o seal.Options) error
 }
 
 // wavesOf lists the files of the waves of a shard that has ended.
-func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]rollout.Wave, error) {
+func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]stage.WaveRef, error) {
 	count, err := closing.Waves(ctx, w.Run.Graph, n, number, o)
 	if err != nil {
 		return nil, err
 	}
-	waves := make([]rollout.Wave, count)
+	waves := make([]stage.WaveRef, count)
 	for wave := range waves {
 		waves[wave] = waveOf(w.Run.Dir, n.InWave(wave), number)
 	}

@@ -61,8 +61,8 @@ func Plan(ctx context.Context, job stage.Job, spec recipe.Evaluation, environmen
 // one that comes of it.
 type Inputs struct {
 	Plan              string
-	FirstRow, LastRow int            // of the plan, LastRow exclusive
-	Waves             []rollout.Wave // of the shard, in order
+	FirstRow, LastRow int             // of the plan, LastRow exclusive
+	Waves             []stage.WaveRef // of the shard, in order
 	PolicyVersion     int
 	Shard, Of         int
 	Output            string

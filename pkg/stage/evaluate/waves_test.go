@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
@@ -24,7 +25,7 @@ func TestGathered(t *testing.T) {
 	r.Check(err)
 	_, err = evaluate.Plan(r.Context(), r.Job, r.Recipe.Evaluation, r.Env, r.Path("plan.parquet"))
 	r.Check(err)
-	wave := rollout.Wave{Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}
+	wave := stage.WaveRef{Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}
 	_, err = rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: r.Path("plan.parquet"), LastRow: 4, PolicyFolder: r.Policy(), Of: 1, Evaluation: true, Output: wave.Rollout,
 	})
@@ -34,7 +35,7 @@ func TestGathered(t *testing.T) {
 	})
 	r.Check(err)
 	_, err = evaluate.Run(r.Context(), r.Job, r.Recipe.Evaluation, r.Env, evaluate.Inputs{
-		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []rollout.Wave{wave}, Of: 1, Output: r.Path("gathered.parquet"),
+		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []stage.WaveRef{wave}, Of: 1, Output: r.Path("gathered.parquet"),
 	})
 	r.Check(err)
 	gathered := stagetest.Read[shard.EvaluationRow](r, r.Path("gathered.parquet"))

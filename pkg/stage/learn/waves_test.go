@@ -29,7 +29,7 @@ func playWaves(r *stagetest.Rig, environment env.Env, plan string, first, last i
 		in := rollout.Inputs{Plan: plan, FirstRow: first, LastRow: last, PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Wave: wave, Output: ref.Rollout}
 		judge := score.Inputs{Plan: plan, Rollout: ref.Rollout, Iteration: 1, Of: 1, Wave: wave, Output: ref.Score}
 		if wave > 0 {
-			in.Before = &rollout.Wave{Rollout: waves[wave-1].Rollout, Score: waves[wave-1].Score}
+			in.Before = &waves[wave-1]
 			judge.Before = waves[wave-1].Score
 		}
 		m, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, in)

@@ -137,12 +137,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 
 // Waits reports whether a trace waits for a score.
 func (b *Batch) Waits() bool {
-	for _, t := range b.traces {
-		if t.waits != shard.WaitNone {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.traces, func(t planned) bool { return t.waits != shard.WaitNone })
 }
 
 // Play lets the policy go on in all traces. More failures than may be are an
@@ -233,7 +228,7 @@ type wave struct {
 	scores []shard.Score
 }
 
-func readWave(ctx context.Context, files stage.Files, names Wave) (w wave, cited []seal.Input, err error) {
+func readWave(ctx context.Context, files stage.Files, names stage.WaveRef) (w wave, cited []seal.Input, err error) {
 	cited = make([]seal.Input, 2)
 	if w.rows, cited[0], err = stage.ReadTable[shard.Rollout](ctx, files, names.Rollout); err != nil {
 		return w, nil, err

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,11 +88,8 @@ func openGenerator(ctx context.Context, s Settings, process stage.Process, folde
 
 // serverLog is where the server of a task writes: beside the task's own log.
 func serverLog(logs, folder string) string {
-	if logs == "" {
-		logs = os.TempDir()
-	}
 	host, _ := os.Hostname()
-	return filepath.Join(logs, fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), host, os.Getpid()))
+	return filepath.Join(cmp.Or(logs, os.TempDir()), fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), host, os.Getpid()))
 }
 
 // filePrefix begins an address that is the name of a file with the address.

@@ -31,11 +31,8 @@ type Inputs struct {
 	// scaffold are those of recipe.evaluation.
 	Evaluation bool
 	Wave       int
-	Before     *Wave // of this shard, the wave before; nil for wave 0
+	Before     *stage.WaveRef // of this shard, the wave before; nil for wave 0
 }
-
-// Wave names the files of one wave of a shard.
-type Wave struct{ Rollout, Score string }
 
 // Run lets the policy go on in each trace of a shard: from its prompt in wave
 // 0, and in later ones from where it waited for the score of the wave before.

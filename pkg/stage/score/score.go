@@ -117,7 +117,7 @@ func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.
 	}
 	executed := phase.Enter(phase.Execute)
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(atATime(environment.Traits(), job.Threads))
+	group.SetLimit(AtATime(environment.Traits(), job.Threads))
 	for _, i := range longestFirst(environment, tasks, traces) {
 		trace := traces[i]
 		if verdicts[i].done {
@@ -167,13 +167,9 @@ func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.
 	return m, err
 }
 
-// atATime is how many traces are scored at a time.
-func atATime(traits env.Traits, threads int) int {
-	n := traits.AtATime
-	if n == 0 {
-		n = max(1, threads/max(1, traits.Threads))
-	}
-	return n * max(1, traits.Batch)
+// AtATime is how many traces are scored at a time.
+func AtATime(traits env.Traits, threads int) int {
+	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }
 
 // longestFirst is the order in which traces are scored: one that takes long and

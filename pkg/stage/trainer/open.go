@@ -70,28 +70,25 @@ func LoRAOf(l recipe.LoRA) policy.LoRA {
 // SealBase seals a copy of the policy that the run's adapters adapt. The
 // weights take no room where the file system has links.
 func SealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	folder, err := seal.CreateFolder(to, attempt)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	defer folder.Abort()
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != checkpoint.IndexFile {
-			continue
+	return sealed(to, attempt, m, func(folder *seal.FolderWriter) error {
+		for _, entry := range entries {
+			name := entry.Name()
+			if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != checkpoint.IndexFile {
+				continue
+			}
+			if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
+				return fmt.Errorf("copying the policy %q: %w", from, err)
+			}
 		}
-		if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
-			return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
+		if err := checkpoint.CarryFiles(folder.Path(), from); err != nil {
+			return fmt.Errorf("copying the policy %q: %w", from, err)
 		}
-	}
-	if err := checkpoint.CarryFiles(folder.Path(), from); err != nil {
-		return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
-	}
-	return folder.Commit(m)
+		return nil
+	})
 }
 
 // SavePolicy seals an engine's trained weights as a policy folder like the one
@@ -102,7 +99,8 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 	if err := engine.Err(); err != nil {
 		return seal.Manifest{}, fmt.Errorf("reading the weights: %w", err)
 	}
-	return sealed(to, attempt, m, func(folder string) error {
+	return sealed(to, attempt, m, func(w *seal.FolderWriter) error {
+		folder := w.Path()
 		if head != nil {
 			if err := checkpoint.SaveValueHead(folder, *head); err != nil {
 				return err
@@ -125,17 +123,17 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 
 // SaveWhole seals weights as a policy folder like the one that they came from.
 func SaveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveLike(folder, from, weights) })
+	return sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveLike(w.Path(), from, weights) })
 }
 
 // sealed seals a folder that write fills.
-func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folder string) error) (seal.Manifest, error) {
+func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folder *seal.FolderWriter) error) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(path, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer folder.Abort()
-	if err := write(folder.Path()); err != nil {
+	if err := write(folder); err != nil {
 		return seal.Manifest{}, err
 	}
 	return folder.Commit(m)

@@ -106,7 +106,7 @@ func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal
 	if err := engine.Err(); err != nil {
 		return fmt.Errorf("reading the optimizer's state: %w", err)
 	}
-	_, err := sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveOptimizer(folder, tensors, steps) })
+	_, err := sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveOptimizer(w.Path(), tensors, steps) })
 	return err
 }
 

@@ -3,6 +3,7 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -306,10 +307,7 @@ func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
 // which the environment has none. Each kind has a setting of its own.
 func NoDemonstration(task string, environment env.Env, kind shard.Kind) error {
 	setting := map[shard.Kind]string{shard.KindImprove: "warm_start.improve", shard.KindDiverge: "warm_start.diverge"}[kind]
-	if setting == "" {
-		setting = "warm_start.steps"
-	}
-	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", setting, task, environment.Name(), kind)
+	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", cmp.Or(setting, "warm_start.steps"), task, environment.Name(), kind)
 }
 
 // CheckDemonstrations looks whether a task of the environment has a demonstration of each
