@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -138,12 +139,8 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 	}
 	longest := engine.Config().MaxPositionEmbeddings
 	result.ContextTokens = longest
-	if o.PromptTokens == 0 {
-		o.PromptTokens = min(256, longest/2)
-	}
-	if o.NewTokens == 0 {
-		o.NewTokens = min(64, longest-o.PromptTokens)
-	}
+	o.PromptTokens = cmp.Or(o.PromptTokens, min(256, longest/2))
+	o.NewTokens = cmp.Or(o.NewTokens, min(64, longest-o.PromptTokens))
 	result.weights = 4 * policy.ParameterCount(engine.Config())
 	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
 		result.Ceiling = bench.MeasureCPU(threads, o.For, result.pairs(), result.weights)

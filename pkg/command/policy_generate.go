@@ -178,17 +178,14 @@ func PolicyGenerate(ctx context.Context, in io.Reader, out io.Writer, o PolicyGe
 // check refuses invalid options, before any prompt is read.
 func (o PolicyGenerateOptions) check() error {
 	for _, pair := range []struct {
-		names [2]string
-		both  bool
+		a, b string
+		both bool
 	}{
-		{[2]string{"chat", "text"}, o.Chat && o.Text},
-		{[2]string{"text", "system"}, o.Text && o.System != ""},
-		{[2]string{"stream", "json"}, o.Stream && o.JSON},
-		{[2]string{"stream", "jsonl"}, o.Stream && o.JSONLines},
-		{[2]string{"jsonl", "prompt"}, o.JSONLines && len(o.Prompts) > 0},
+		{"chat", "text", o.Chat && o.Text}, {"text", "system", o.Text && o.System != ""}, {"stream", "json", o.Stream && o.JSON},
+		{"stream", "jsonl", o.Stream && o.JSONLines}, {"jsonl", "prompt", o.JSONLines && len(o.Prompts) > 0},
 	} {
 		if pair.both {
-			return cmdline.Misusef("--%s and --%s exclude each other", pair.names[0], pair.names[1])
+			return cmdline.Misusef("--%s and --%s exclude each other", pair.a, pair.b)
 		}
 	}
 	if p := o.TopP; !(float32(p) > 0 && p <= 1) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -102,14 +100,9 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		return err
 	}
-	summary, reportErr := report.Write(ctx, opened)
-	if reportErr != nil {
+	if reportErr := writeReport(ctx, out, opened); reportErr != nil {
 		return errors.Join(err, reportErr)
 	}
-	if textErr := report.Text(out, summary); textErr != nil {
-		return textErr
-	}
-	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
 	return err
 }
 
