@@ -239,7 +239,7 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	if err := promptroom.Refuse(uses, p.Positions); err != nil {
 		return err
 	}
-	return promptroom.Demonstrations(warm.SettingsOf(r), environment, p)
+	return promptroom.Demonstrations(r.WarmStart, r.Seed, environment, p)
 }
 
 // refuseUntracked refuses a file without a manifest in the place of one of a run's: it is

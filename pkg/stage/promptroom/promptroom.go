@@ -17,7 +17,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
-	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // Policy is what a policy makes of prompts.
@@ -174,8 +173,7 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 // Demonstrations refuses a warm start from demonstrations of which one does not fit: of
 // each kind that it learns from those of the longest questions, and of the shortest, are
 // tried.
-func Demonstrations(s warm.Settings, environment env.Env, p Policy) error {
-	w := s.WarmStart
+func Demonstrations(w recipe.WarmStart, seed uint64, environment env.Env, p Policy) error {
 	if w.Steps == 0 || w.Pool != "" {
 		return nil
 	}
@@ -196,7 +194,7 @@ func Demonstrations(s warm.Settings, environment env.Env, p Policy) error {
 			if of.share <= 0 {
 				break
 			}
-			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(s.Seed, rng.PurposeWarmStart, 0, task.ID, 0))
+			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(seed, rng.PurposeWarmStart, 0, task.ID, 0))
 			var ids []int32
 			switch {
 			case err == nil && !ok:
