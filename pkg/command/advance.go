@@ -43,13 +43,7 @@ func advanceCommand() *cli.Command {
 			&cli.BoolFlag{Name: "unless-paused", Usage: "submit nothing if the run is paused or cancelled; set by controller jobs", Destination: &o.UnlessPaused},
 			&cli.BoolFlag{Name: "retry", Usage: "clear recorded failures and retry the failed tasks", Destination: &o.Retry},
 		),
-		Action: func(c *cli.Context) error {
-			o.Set = c.StringSlice("set")
-			if err := optionalArgument(c, &o.Run); err != nil {
-				return err
-			}
-			return Advance(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.OptionalArgument(&o.Run, func(c *cli.Context) error { return Advance(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -40,11 +40,8 @@ func pauseCommand() *cli.Command {
 		Name: "pause", Usage: "finish running tasks, start no new ones", ArgsUsage: "RUN",
 		Description: "Removes tasks and controller jobs that wait in Slurm's queue. A driver process, on any host, exits when its\n" +
 			"last task has ended. The command that started the run resumes it.",
-		Flags: []cli.Flag{cmdline.JSONFlag(&o.JSON)},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return PauseRun(c.Context, c.App.Writer, o)
-		}),
+		Flags:  []cli.Flag{cmdline.JSONFlag(&o.JSON)},
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return PauseRun(c.Context, c.App.Writer, o) }),
 	})
 }
 
@@ -60,14 +57,11 @@ func cancelCommand() *cli.Command {
 			"those tasks are stopped and other submitted tasks finish. In both cases no new task is submitted.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "stage", Usage: "stop only tasks of `STAGE`", Destination: &o.Stage},
-			&cli.IntFlag{Name: "iteration", Usage: "stop only tasks of iteration `K`; for evaluations, the policy version"},
+			cmdline.NumberFlag("iteration", "stop only tasks of iteration `K`; for evaluations, the policy version", &o.Iteration),
 			&cli.BoolFlag{Name: "now", Usage: "kill tasks at once, without time to seal their work", Destination: &o.Now},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run, o.Iteration = run, cmdline.Given(c, "iteration", c.Int("iteration"))
-			return PauseRun(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return PauseRun(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -38,10 +38,7 @@ func compactCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be packed, change nothing", Destination: &o.DryRun},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return Compact(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Compact(c.Context, c.App.Writer, o) }),
 	})
 }
 

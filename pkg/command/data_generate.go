@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func dataGenerateCommand() *cli.Command {
 	var split string
 	var summaries []string
 	var flags []cli.Flag
-	settings, setLists := map[string]any{}, map[string]func(*cli.Context){}
+	settings := map[string]any{}
 	names, byName := generators()
 	for _, name := range names {
 		about := ""
@@ -42,8 +43,7 @@ func dataGenerateCommand() *cli.Command {
 			about = name + ": "
 		}
 		settings[name] = byName[name].Settings()
-		own, set := cmdline.SettingFlags(settings[name], about)
-		flags, setLists[name] = append(flags, own...), set
+		flags = append(flags, cmdline.SettingFlags(settings[name], about)...)
 		summaries = append(summaries, about+byName[name].Summary)
 	}
 	return cmdline.Help{
@@ -58,9 +58,6 @@ func dataGenerateCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "write and seal `FILE`; default: standard output", Destination: &o.Out},
 		),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			if set, ok := setLists[o.Env]; ok {
-				set(c)
-			}
 			o.Settings, o.Split = settings[o.Env], env.Split(split)
 			return DataGenerate(c.App.Writer, o)
 		}),
@@ -72,9 +69,7 @@ func DataGenerate(out io.Writer, o DataGenerateOptions) error {
 	if o.Split != env.Train && o.Split != env.Test {
 		return exitcode.Usagef("--split: got %q, want train or test", o.Split)
 	}
-	if o.Env == "" {
-		o.Env = env.Axis.Default()
-	}
+	o.Env = cmp.Or(o.Env, env.Axis.Default())
 	names, byName := generators()
 	generator, ok := byName[o.Env]
 	if !ok {

@@ -26,6 +26,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
@@ -40,12 +41,6 @@ type EnvTryOptions struct {
 	JSON      bool
 }
 
-func envCommand() *cli.Command {
-	return cmdline.Help{Example: "lathe env try jobs/own-reward.yaml --responses data/program/responses.jsonl"}.Command(&cli.Command{
-		Name: "env", Usage: "try environments and rewards", Subcommands: []*cli.Command{envTryCommand()},
-	})
-}
-
 func envTryCommand() *cli.Command {
 	var o EnvTryOptions
 	return cmdline.Help{
@@ -57,21 +52,14 @@ func envTryCommand() *cli.Command {
 			"responses or that depend only on length; prompts of every kind that the recipe uses (initial, improve,\n" +
 			"diverge, debug) that leave no room in the policy's context; and chat templates that omit a message.",
 		Flags: []cli.Flag{
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.StringFlag{Name: "model", Usage: "policy `FOLDER` that answers; default: the recipe's policy.path", Destination: &o.Model},
 			&cli.StringFlag{Name: "responses", Usage: "read responses from `FILE` instead of sampling: lines of {\"response\", \"id\"}; lines without the id of a task answer the tasks in turn", Destination: &o.Responses},
 			&cli.IntFlag{Name: "problems", Value: 4, Usage: "number of problems to try", Destination: &o.Problems},
 			&cli.IntFlag{Name: "samples", Value: 4, Usage: "responses to sample per problem", Destination: &o.Samples},
 			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			o.Recipe, o.Set = args[0], c.StringSlice("set")
-			return EnvTry(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.Argument("RECIPE", &o.Recipe, func(c *cli.Context) error { return EnvTry(c.Context, c.App.Writer, o) }),
 	})
 }
 
@@ -114,8 +102,8 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 	}
 	defer p.Close()
 	model := o.Model
-	if model == "" && p.Job.Recipe.Policy.Path != "" {
-		if model, err = p.Job.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
+	if model == "" && p.Recipe.Policy.Path != "" {
+		if model, err = p.Recipe.Policy.Resolve(filepath.Dir(o.Recipe)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +123,7 @@ func EnvTry(ctx context.Context, out io.Writer, o EnvTryOptions) error {
 		return err
 	}
 	t.found.Findings = append(t.found.Findings, rewardFindings(t.found.Responses)...)
-	if err := p.Job.Recipe.Evaluation.CheckTasks(p.Env); err != nil {
+	if err := p.Recipe.Evaluation.CheckTasks(p.Env); err != nil {
 		t.found.Findings = append(t.found.Findings, err.Error())
 	}
 	if err := t.print(out); err != nil {
@@ -160,7 +148,7 @@ type trial struct {
 func (t *trial) prompts() error {
 	train, test := t.Env.Set().Tasks(env.Train), t.Env.Set().Tasks(env.Test)
 	t.found.Problems, t.found.HeldOut = len(train), len(test)
-	format, room, err := warm.Chat(t.Job.Recipe, t.Env, t.model)
+	format, room, err := warm.Chat(t.Recipe.Policy, t.Env, t.model)
 	if err != nil {
 		return err
 	}
@@ -181,18 +169,18 @@ func (t *trial) prompts() error {
 				f.refused(task.ID, err)
 			} else {
 				one.Text, one.Tokens = format.Tokenizer().Decode(ids), len(ids)
-				f.add(task.ID, messages, one, room, t.Job.Recipe.Rollout.MaxNewTokens)
+				f.add(task.ID, messages, one, room, t.Recipe.Rollout.MaxNewTokens)
 			}
 		}
 		if shown {
 			t.found.Prompts = append(t.found.Prompts, one)
 		}
 	}
-	t.found.Findings = f.findings(room, t.Job.Recipe.Rollout.MaxNewTokens)
+	t.found.Findings = f.findings(room, t.Recipe.Rollout.MaxNewTokens)
 	if format == nil {
 		return nil
 	}
-	uses, err := promptroom.Look(t.Job.Recipe, t.Env, promptroom.Policy{Chat: format, Positions: room})
+	uses, err := promptroom.Look(promptroom.SettingsOf(t.Recipe), t.Env, promptroom.Policy{Chat: format, Positions: room})
 	if err != nil {
 		return err
 	}
@@ -215,9 +203,9 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 	if t.options.Responses != "" {
 		return t.given(ctx)
 	}
-	r := t.Job.Recipe
-	r.Rollout.Group = t.options.Samples
-	sampler, err := rollout.OpenSampler(ctx, r, t.Job.Process, t.model, t.Env.Traits().Turns)
+	settings := rollout.SettingsOf(t.Recipe)
+	settings.Rollout.Group = t.options.Samples
+	sampler, err := rollout.OpenSampler(ctx, settings, t.Job.Process, t.model, t.Env.Traits().Turns)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +218,7 @@ func (t *trial) attempts(ctx context.Context) ([]env.Attempt, error) {
 		}
 		instances = append(instances, shard.Instance{InstanceID: "try-" + strconv.Itoa(i), TaskID: task.ID, Kind: string(shard.KindInitial), Messages: messages})
 	}
-	batch, err := rollout.NewBatch(r, t.Env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
+	batch, err := rollout.NewBatch(settings, t.Env, instances, rollout.Inputs{LastRow: len(instances), Iteration: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +302,7 @@ func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 	t.found.Responses = make([]triedResponse, len(attempts))
 	for pass := range 2 {
 		var all sync.WaitGroup
-		places := make(chan struct{}, atATime(t.Env.Traits(), t.Job.Threads))
+		places := make(chan struct{}, score.AtATime(t.Env.Traits(), t.Job.Threads))
 		for i := range attempts {
 			at := i
 			if pass == 1 {
@@ -332,11 +320,6 @@ func (t *trial) scoreTwice(ctx context.Context, attempts []env.Attempt) error {
 		}
 	}
 	return nil
-}
-
-// atATime is how many scores are asked for at a time.
-func atATime(traits env.Traits, threads int) int {
-	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }
 
 func (t *trial) verdict(ctx context.Context, a env.Attempt, r *triedResponse, pass int) {

@@ -47,21 +47,18 @@ func evalCommand() *cli.Command {
 		Name: "eval", Usage: "evaluate a policy on a recipe's held-out problems, with revisions",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` that names the environment and the held-out problems", Destination: &o.Recipe},
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.StringFlag{Name: "policy", Usage: "policy `FOLDER`", Destination: &o.Policy},
 			&cli.StringFlag{Name: "remote", Usage: "sample from the OpenAI-compatible chat server at `URL`; --policy then gives the tokenizer", Destination: &o.Remote},
 			&cli.StringFlag{Name: "remote-model", Usage: "model `NAME` on the server", Destination: &o.RemoteModel},
 			&cli.StringFlag{Name: "held-out", Usage: "evaluate `SET` of evaluation.sets; default: the test split", Destination: &o.HeldOut},
 			&cli.IntFlag{Name: "problems", Usage: "number of problems; 0 uses the recipe's", Destination: &o.Problems},
 			&cli.IntFlag{Name: "samples", Usage: "samples per problem; 0 uses the recipe's", Destination: &o.Samples},
-			&cli.IntFlag{Name: "steps", Usage: "number of revisions; default: the recipe's"},
+			cmdline.NumberFlag("steps", "number of revisions; default: the recipe's", &o.Steps),
 			&cli.StringFlag{Name: "out", Usage: "also write every response to a Parquet `FILE`", Destination: &o.Out},
 			cmdline.ThreadsFlag(&o.Threads), cmdline.JSONFlag(&o.JSON),
 		},
-		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Set, o.Steps = c.StringSlice("set"), cmdline.Given(c, "steps", c.Int("steps"))
-			return Eval(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return Eval(c.Context, c.App.Writer, o) }),
 	})
 }
 
@@ -94,7 +91,7 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 		return err
 	}
 	defer p.Close()
-	measured, err := p.Job.Recipe.Evaluation.Of(o.HeldOut)
+	measured, err := p.Recipe.Evaluation.Of(o.HeldOut)
 	if err != nil {
 		return err
 	}
@@ -103,14 +100,15 @@ func Eval(ctx context.Context, out io.Writer, o EvalOptions) error {
 	if spec.Problems == 0 {
 		return exitcode.Usagef("the recipe evaluates no problems: give --problems, up to %d", len(p.Env.Set().Tasks(env.Split(measured.Set))))
 	}
-	p.Job.Recipe.Evaluation = measured.Only()
-	sampler, err := rollout.OpenSampler(ctx, p.Job.Recipe, p.Job.Process, o.Policy, p.Env.Traits().Turns)
+	settings := rollout.SettingsOf(p.Recipe)
+	settings.Evaluation = measured.Only()
+	sampler, err := rollout.OpenSampler(ctx, settings, p.Job.Process, o.Policy, p.Env.Traits().Turns)
 	if err != nil {
 		return err
 	}
 	defer sampler.Close()
 	started := time.Now()
-	rows, err := evaluate.Measure(ctx, p.Job.Recipe, p.Env, sampler, 0, spec.Problems, 0)
+	rows, err := evaluate.Measure(ctx, settings, p.Env, sampler, 0, spec.Problems, 0)
 	if err != nil {
 		return err
 	}

@@ -34,10 +34,7 @@ func explainCommand() *cli.Command {
 			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return Explain(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Explain(c.Context, c.App.Writer, o) }),
 	})
 }
 

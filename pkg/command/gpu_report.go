@@ -36,10 +36,7 @@ func gpuReportCommand() *cli.Command {
 			&cli.BoolFlag{Name: "jobstats", Usage: "print one JSON line per task attempt, in the format of jobstats", Destination: &o.Jobstats},
 			&cli.StringFlag{Name: "task", Usage: "with --jobstats: only `TASK`", Destination: &o.Task},
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return GPUReport(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return GPUReport(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -25,20 +25,21 @@ func Lathe() *cli.App {
 		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(), rehearseCommand(), simulateCommand(),
-		evalCommand(), envCommand(), policyCommand(), dataCommand(), recipeCommand(),
+		evalCommand(),
+		group("env", "try environments and rewards", "lathe env try jobs/own-reward.yaml --responses data/program/responses.jsonl", envTryCommand()),
+		group("policy", "create, inspect, convert and sample policy folders", "lathe policy inspect --model runs/quickstart/policy/v000000",
+			policyInitCommand(), policyInspectCommand(), policyBenchCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
+			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand()),
+		group("data", "generate problems, list task sets", "lathe data generate --kind add --level 2 --count 5", dataGenerateCommand(), dataTasksCommand()),
+		group("recipe", "check recipes and print their settings", "lathe recipe show jobs/quickstart.yaml",
+			recipeShowCommand(), recipeReferenceCommand(), recipePresetCommand(), recipeComposeCommand(), recipeMigrateCommand()),
 	)
 	return cmdline.Help{Example: "lathe run jobs/quickstart.yaml --run runs/first"}.App(app)
 }
 
-// runArgument is the action of a command whose one argument is a run.
-func runArgument(action func(c *cli.Context, run string) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		args, err := cmdline.Arguments(c, "RUN")
-		if err != nil {
-			return err
-		}
-		return action(c, args[0])
-	}
+// group is a command of commands.
+func group(name, usage, example string, commands ...*cli.Command) *cli.Command {
+	return cmdline.Help{Example: example}.Command(&cli.Command{Name: name, Usage: usage, Subcommands: commands})
 }
 
 // openRun opens the run of a folder.

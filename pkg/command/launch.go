@@ -37,7 +37,7 @@ type LaunchOptions struct {
 func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "`RUN` folder", Destination: &o.Run},
-		cmdline.SetFlag(),
+		cmdline.SetFlag(&o.Set),
 		&cli.StringFlag{Name: "rates", Usage: "set time limits from measured rates: `FILE` printed by lathe policy bench --json on such a node; the limit of a task that samples or learns is twice its estimate", Destination: &o.Rates},
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside a Slurm allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
@@ -75,17 +75,6 @@ func trusted(trust bool, run string) error {
 		return os.Setenv(rundir.TrustVariable, "1")
 	}
 	return rundir.Trusted(graph.Dir(run))
-}
-
-// optionalArgument stores the argument of a command that takes at most one.
-func optionalArgument(c *cli.Context, to *string) error {
-	switch args := c.Args().Slice(); {
-	case len(args) > 1:
-		return exitcode.Usagef("unexpected argument %q", args[1])
-	case len(args) == 1:
-		*to = args[0]
-	}
-	return nil
 }
 
 // check refuses an invalid place to run, before a run is created.

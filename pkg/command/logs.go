@@ -44,18 +44,14 @@ func logsCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "failed", Usage: "show only attempts that failed or were stopped", Destination: &o.Failed},
 			&cli.StringFlag{Name: "stage", Usage: "show only tasks of `STAGE`; gate for controller jobs", Destination: &o.Stage},
-			&cli.IntFlag{Name: "iteration", Usage: "show only tasks of iteration `K`; for evaluations, the policy version"},
-			&cli.IntFlag{Name: "shard", Usage: "show only tasks of shard `N`, from 0"},
+			cmdline.NumberFlag("iteration", "show only tasks of iteration `K`; for evaluations, the policy version", &o.Iteration),
+			cmdline.NumberFlag("shard", "show only tasks of shard `N`, from 0", &o.Shard),
 			&cli.IntFlag{Name: "lines", Usage: "number of `LINES` from the end of each log", Value: 10, Destination: &o.Lines},
 			&cli.IntFlag{Name: "most", Usage: "show at most `N` attempts; 0 shows all", Value: 20, Destination: &o.Most},
 			&cli.BoolFlag{Name: "follow", Usage: "print new lines as they are written, until the run is done", Destination: &o.Follow},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			o.Iteration, o.Shard = cmdline.Given(c, "iteration", c.Int("iteration")), cmdline.Given(c, "shard", c.Int("shard"))
-			return Logs(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Logs(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -19,18 +19,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
-func policyCommand() *cli.Command {
-	return cmdline.Help{
-		Example: "lathe policy inspect --model runs/quickstart/policy/v000000",
-	}.Command(&cli.Command{
-		Name: "policy", Usage: "create, inspect, convert and sample policy folders",
-		Subcommands: []*cli.Command{
-			policyInitCommand(), policyInspectCommand(), policyBenchCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
-			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand(),
-		},
-	})
-}
-
 func modelFlag(to *string) cli.Flag {
 	return &cli.StringFlag{Name: "model", Usage: "policy `FOLDER` in Hugging Face layout", Destination: to}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -49,10 +50,10 @@ func policyBenchCommand() *cli.Command {
 			&cli.Float64Flag{Name: "seconds", Value: 1, Usage: "measure each kind of work for `SECONDS`", Destination: &o.Seconds},
 			&cli.StringFlag{Name: "compute", Value: "float32", Usage: "number type of products on the CPU, as policy.compute: `COMPUTE` is auto, float32 or bfloat16", Destination: &o.Compute},
 			&cli.StringFlag{Name: "recipe", Usage: "estimate iteration time for `RECIPE`", Destination: &o.Recipe},
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Batches, o.Set = c.IntSlice("batch"), c.StringSlice("set")
+			o.Batches = c.IntSlice("batch")
 			return PolicyBench(c.Context, c.App.Writer, o)
 		}),
 	})
@@ -138,12 +139,8 @@ func (o *PolicyBenchOptions) measure(ctx context.Context, train bool, threads in
 	}
 	longest := engine.Config().MaxPositionEmbeddings
 	result.ContextTokens = longest
-	if o.PromptTokens == 0 {
-		o.PromptTokens = min(256, longest/2)
-	}
-	if o.NewTokens == 0 {
-		o.NewTokens = min(64, longest-o.PromptTokens)
-	}
+	o.PromptTokens = cmp.Or(o.PromptTokens, min(256, longest/2))
+	o.NewTokens = cmp.Or(o.NewTokens, min(64, longest-o.PromptTokens))
 	result.weights = 4 * policy.ParameterCount(engine.Config())
 	if result.Arithmetic = engine.Arithmetic(); result.Arithmetic.Backend == backend.CPU {
 		result.Ceiling = bench.MeasureCPU(threads, o.For, result.pairs(), result.weights)

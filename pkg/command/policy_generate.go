@@ -53,13 +53,13 @@ func policyGenerateCommand() *cli.Command {
 		Usage: "sample responses to prompts from --prompt or standard input, one per line",
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), cmdline.ThreadsFlag(&o.Threads), dateFlag(&o.Date),
-			&cli.StringSliceFlag{Name: "prompt", Usage: "prompt `TEXT`; may be repeated"},
+			cmdline.ListFlag("prompt", "prompt `TEXT`; may be repeated", &o.Prompts),
 			&cli.StringFlag{Name: "system", Usage: "put a system message `TEXT` before each prompt", Destination: &o.System},
 			&cli.BoolFlag{Name: "chat", Usage: "treat prompts as user messages; default if the policy has a chat format", Destination: &o.Chat},
 			&cli.BoolFlag{Name: "text", Usage: "treat prompts as the beginnings of texts", Destination: &o.Text},
 			&cli.BoolFlag{Name: "jsonl", Usage: `read lines of {"id","text"} or {"id","messages","tools","chat_template_kwargs"}; a final assistant message is continued; implies --json`, Destination: &o.JSONLines},
 			&cli.IntFlag{Name: "max-new-tokens", Value: 256, Usage: "maximum number of tokens per response", Destination: &o.MaxNewTokens},
-			&cli.StringSliceFlag{Name: "stop", Usage: "end a response at `TEXT`; may be repeated"},
+			cmdline.ListFlag("stop", "end a response at `TEXT`; may be repeated", &o.Stop),
 			&cli.BoolFlag{Name: "include-stop", Usage: "keep the stop text at the end of the response", Destination: &o.IncludeStop},
 			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature; 0 is greedy", Destination: &o.Temperature},
 			&cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most probable tokens; 0 keeps all", Destination: &o.TopK},
@@ -69,10 +69,7 @@ func policyGenerateCommand() *cli.Command {
 			&cli.BoolFlag{Name: "stream", Usage: "print text as it is sampled, one response after the other; default for one response in a terminal", Destination: &o.Stream},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per response", Destination: &o.JSON},
 		},
-		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Prompts, o.Stop = c.StringSlice("prompt"), c.StringSlice("stop")
-			return PolicyGenerate(c.Context, c.App.Reader, c.App.Writer, o)
-		}),
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyGenerate(c.Context, c.App.Reader, c.App.Writer, o) }),
 	})
 }
 
@@ -181,17 +178,14 @@ func PolicyGenerate(ctx context.Context, in io.Reader, out io.Writer, o PolicyGe
 // check refuses invalid options, before any prompt is read.
 func (o PolicyGenerateOptions) check() error {
 	for _, pair := range []struct {
-		names [2]string
-		both  bool
+		a, b string
+		both bool
 	}{
-		{[2]string{"chat", "text"}, o.Chat && o.Text},
-		{[2]string{"text", "system"}, o.Text && o.System != ""},
-		{[2]string{"stream", "json"}, o.Stream && o.JSON},
-		{[2]string{"stream", "jsonl"}, o.Stream && o.JSONLines},
-		{[2]string{"jsonl", "prompt"}, o.JSONLines && len(o.Prompts) > 0},
+		{"chat", "text", o.Chat && o.Text}, {"text", "system", o.Text && o.System != ""}, {"stream", "json", o.Stream && o.JSON},
+		{"stream", "jsonl", o.Stream && o.JSONLines}, {"jsonl", "prompt", o.JSONLines && len(o.Prompts) > 0},
 	} {
 		if pair.both {
-			return cmdline.Misusef("--%s and --%s exclude each other", pair.names[0], pair.names[1])
+			return cmdline.Misusef("--%s and --%s exclude each other", pair.a, pair.b)
 		}
 	}
 	if p := o.TopP; !(float32(p) > 0 && p <= 1) {

@@ -37,13 +37,15 @@ func policyInitCommand() *cli.Command {
 		Name: "init", Usage: "create a policy with random weights from a recipe or a config.json",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` that has policy.new", Destination: &o.Recipe},
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.StringFlag{Name: "config", Usage: "config.json `FILE` or its folder; tokenizer files in the folder are copied", Destination: &o.Config},
 			&cli.Uint64Flag{Name: "seed", Usage: "seed of the weights; default with --recipe: the recipe's", Value: 1, Destination: &seed},
 			dtypeFlag(&o.DType), newFolderFlag(&o.Out),
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Set, o.Seed = c.StringSlice("set"), cmdline.Given(c, "seed", seed)
+			if c.IsSet("seed") {
+				o.Seed = &seed
+			}
 			return PolicyInit(c.App.Writer, o)
 		}),
 	})
@@ -83,7 +85,7 @@ func (o PolicyInitOptions) fromRecipe(folder string) error {
 	if err != nil {
 		return err
 	}
-	return warm.InitPolicy(resolved.Recipe, environment, folder)
+	return warm.InitPolicy(warm.SettingsOf(resolved.Recipe), environment, folder)
 }
 
 // settings are those of the recipe, with the ones that have flags of their own.

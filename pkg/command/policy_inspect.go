@@ -38,13 +38,10 @@ func policyInspectCommand() *cli.Command {
 			modelFlag(&o.Model), cmdline.JSONFlag(&o.JSON),
 			&cli.StringFlag{Name: "gpu", Usage: "plan GPU memory for this amount of free memory: `BYTES|auto`, such as 80e9, 80GB or 75GiB; auto reads it from this host's GPU", Destination: &o.GPU},
 			&cli.StringFlag{Name: "recipe", Usage: "with --gpu: plan for the settings of `RECIPE`; default: full training in the policy's own type", Destination: &o.Recipe},
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.IntFlag{Name: "tokens", Usage: "with --gpu: longest training sequence in `TOKENS`; 0 means the policy's context", Destination: &o.Tokens},
 		},
-		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Set = c.StringSlice("set")
-			return PolicyInspect(c.App.Writer, o)
-		}),
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyInspect(c.App.Writer, o) }),
 	})
 }
 

@@ -123,6 +123,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		DType: backend.DTypes[r.Policy.DType], Stored: slices.Sorted(maps.Keys(stored)), ValueHead: r.Policy.ValueHead(), LoRA: lora,
 	}
 	var all []work
+	settings := learn.SettingsOf(r)
 	add := func(name string, optimizer *objective.Optimizer, workload policy.Workload) {
 		one := plain
 		if one.Workload = workload; optimizer != nil {
@@ -131,19 +132,19 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		all = append(all, work{name, one})
 	}
 	if r.WarmStart.Steps > 0 {
-		add("warm", &r.WarmStart.Optimizer, warm.Workload(r, longest))
+		add("warm", &r.WarmStart.Optimizer, warm.Workload(warm.SettingsOf(r), longest))
 	}
 	if r.Schedule.GradientShards > 1 {
-		add("gradient", &r.Optimizer, learn.GradientWorkload(r, longest))
+		add("gradient", &r.Optimizer, learn.GradientWorkload(settings, longest))
 	}
-	add("learn", &r.Optimizer, learn.Workload(r, longest))
-	if workload, ok := learn.CriticWorkload(r, longest); ok {
+	add("learn", &r.Optimizer, learn.Workload(settings, longest))
+	if workload, ok := learn.CriticWorkload(settings, longest); ok {
 		head := plain.ValueHead
 		plain.ValueHead = true
 		add("critic", &r.Optimizer, workload)
 		plain.ValueHead = head
 	}
-	if workload, ok := learn.ReferenceWorkload(r, longest); ok {
+	if workload, ok := learn.ReferenceWorkload(settings, longest); ok {
 		add("reference", nil, workload)
 	}
 	plain.ValueHead = false

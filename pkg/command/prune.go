@@ -42,16 +42,13 @@ func pruneCommand() *cli.Command {
 			"prune a run that is in progress. With --deltas each deleted policy leaves NAME.delta, its difference\n" +
 			"from the previous kept version, from which --restore rebuilds it at once, to the byte.",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "keep-every", Usage: "keep every `N`-th policy version"},
+			cmdline.NumberFlag("keep-every", "keep every `N`-th policy version", &o.KeepEvery),
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be deleted, delete nothing", Destination: &o.DryRun},
 			&cli.BoolFlag{Name: "deltas", Usage: "leave each deleted policy's difference from the previous kept version", Destination: &o.Deltas},
-			&cli.StringSliceFlag{Name: "restore", Usage: "rebuild policy `VERSION`, such as 3 or v000003, from its delta, or queue it for the next lathe run; may be repeated"},
+			cmdline.ListFlag("restore", "rebuild policy `VERSION`, such as 3 or v000003, from its delta, or queue it for the next lathe run; may be repeated", &o.Restore),
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run, o.KeepEvery, o.Restore = run, cmdline.Given(c, "keep-every", c.Int("keep-every")), c.StringSlice("restore")
-			return Prune(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Prune(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -22,18 +22,8 @@ func recipeComposeCommand() *cli.Command {
 	var o RecipeComposeOptions
 	return cmdline.Help{Example: "lathe recipe compose jobs/quickstart.yaml"}.Command(&cli.Command{
 		Name: "compose", Usage: "print the choices of each axis, or a recipe's choices", ArgsUsage: "[RECIPE]",
-		Flags: []cli.Flag{cmdline.SetFlag(), cmdline.JSONFlag(&o.JSON)},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				args, err := cmdline.Arguments(c, "RECIPE")
-				if err != nil {
-					return err
-				}
-				o.Recipe = args[0]
-			}
-			o.Set = c.StringSlice("set")
-			return RecipeCompose(c.App.Writer, o)
-		},
+		Flags:  []cli.Flag{cmdline.SetFlag(&o.Set), cmdline.JSONFlag(&o.JSON)},
+		Action: cmdline.OptionalArgument(&o.Recipe, func(c *cli.Context) error { return RecipeCompose(c.App.Writer, o) }),
 	})
 }
 

@@ -12,18 +12,13 @@ import (
 )
 
 func recipeMigrateCommand() *cli.Command {
+	var path string
 	var inPlace bool
 	return cmdline.Help{Example: "lathe recipe migrate jobs/quickstart.yaml"}.Command(&cli.Command{
 		Name: "migrate", Usage: "rewrite a recipe with the present names of its fields", ArgsUsage: "RECIPE",
 		Description: "Comments and the order of fields stay. A file that base: names is rewritten by itself, after those that name it.",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "in-place", Usage: "write the file itself rather than standard output", Destination: &inPlace}},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			return RecipeMigrate(c.App.Writer, args[0], inPlace)
-		},
+		Action:      cmdline.Argument("RECIPE", &path, func(c *cli.Context) error { return RecipeMigrate(c.App.Writer, path, inPlace) }),
 	})
 }
 

@@ -12,18 +12,15 @@ import (
 )
 
 func recipePresetCommand() *cli.Command {
+	var name string
 	return cmdline.Help{Example: "lathe recipe preset dapo"}.Command(&cli.Command{
 		Name: "preset", Usage: "print an objective preset, or list the presets", ArgsUsage: "[NAME]",
-		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
+		Action: cmdline.OptionalArgument(&name, func(c *cli.Context) error {
+			if name == "" {
 				return RecipePresets(c.App.Writer)
 			}
-			args, err := cmdline.Arguments(c, "NAME")
-			if err != nil {
-				return err
-			}
-			return RecipePreset(c.App.Writer, args[0])
-		},
+			return RecipePreset(c.App.Writer, name)
+		}),
 	})
 }
 

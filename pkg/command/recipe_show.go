@@ -9,17 +9,12 @@ import (
 )
 
 func recipeShowCommand() *cli.Command {
+	var o RecipeOptions
 	return cmdline.Help{
 		Example: "lathe recipe show jobs/quickstart.yaml --set rollout.shards=8",
 	}.Command(&cli.Command{
-		Name: "show", Usage: "print a recipe with every default written out", ArgsUsage: "RECIPE", Flags: []cli.Flag{cmdline.SetFlag()},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			return RecipeShow(c.App.Writer, RecipeOptions{Recipe: args[0], Set: c.StringSlice("set")})
-		},
+		Name: "show", Usage: "print a recipe with every default written out", ArgsUsage: "RECIPE", Flags: []cli.Flag{cmdline.SetFlag(&o.Set)},
+		Action: cmdline.Argument("RECIPE", &o.Recipe, func(c *cli.Context) error { return RecipeShow(c.App.Writer, o) }),
 	})
 }
 

@@ -53,7 +53,7 @@ func rehearseCommand() *cli.Command {
 			"requeued, or killed together if they share a node, which needs no administrator. Time limits there\n" +
 			"are Slurm's, in minutes: --set resources.stages.rollout.minutes=1.",
 		Flags: []cli.Flag{
-			cmdline.SetFlag(),
+			cmdline.SetFlag(&o.Set),
 			&cli.StringFlag{Name: "preempt-every", Usage: "preempt a running task every `DURATION`: SIGTERM, then SIGKILL after 20 s; 0 means never", Value: auto, Destination: &o.PreemptEvery},
 			&cli.StringFlag{Name: "lose-node", Usage: "kill all tasks of one node every `DURATION`; 0 means never", Value: auto, Destination: &o.LoseNode},
 			&cli.StringFlag{Name: "time-limit", Usage: "stop a task after `DURATION`, doubled at each retry; 0 means never", Value: auto, Destination: &o.TimeLimit},
@@ -65,14 +65,7 @@ func rehearseCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "keep the runs in a new `FOLDER`; default: delete them after success", Destination: &o.Out},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			o.Recipe, o.Set = args[0], c.StringSlice("set")
-			return Rehearse(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.Argument("RECIPE", &o.Recipe, func(c *cli.Context) error { return Rehearse(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -41,18 +41,14 @@ func replayCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm, the checkpoint; for evaluations, the policy version", Destination: &o.Iteration},
 			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, learn, evalplan, evalrollout, evalscore or evaluate", Destination: &o.Stage},
-			&cli.IntFlag{Name: "shard", Usage: "shard `N`; default: all"},
+			cmdline.NumberFlag("shard", "shard `N`; default: all", &o.Shard),
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
-			&cli.IntFlag{Name: "wave", Usage: "`WAVE` of rollouts or scores, from 0; default: all"},
+			cmdline.NumberFlag("wave", "`WAVE` of rollouts or scores, from 0; default: all", &o.Wave),
 			&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`", Destination: &o.Threads},
 			trustFlag(&o.Trust),
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			o.Shard, o.Wave = cmdline.Given(c, "shard", c.Int("shard")), cmdline.Given(c, "wave", c.Int("wave"))
-			return Replay(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Replay(c.Context, c.App.Writer, o) }),
 	})
 }
 

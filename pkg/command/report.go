@@ -24,11 +24,8 @@ func reportCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
 		Name: "report", Usage: "write a run's report and print its summary", ArgsUsage: "RUN",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text", Destination: &o.JSON}},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return Report(c.Context, c.App.Writer, o)
-		}),
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text", Destination: &o.JSON}},
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Report(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -47,19 +47,13 @@ func reproduceCommand() *cli.Command {
 		Name: "reproduce", Usage: "run or resume a plan's experiments and report which claims hold", ArgsUsage: "PLAN",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the sweeps and the page", Destination: &o.Out},
-			&cli.StringSliceFlag{Name: "only", Usage: "run only `EXPERIMENT` of the plan; may be repeated"},
+			cmdline.ListFlag("only", "run only `EXPERIMENT` of the plan; may be repeated", &o.Only),
 			&cli.StringFlag{Name: "against", Usage: "count the policies that are byte-identical to those of an earlier reproduction.json `FILE`", Destination: &o.Against},
 			&cli.BoolFlag{Name: "wait", Usage: "on Slurm: wait until all runs have ended, and start those that depend on others", Destination: &o.Wait},
-			&cli.StringSliceFlag{Name: "with", Usage: "use finished experiments of another reproduction.json `FILE` where they are not finished here; may be repeated"},
+			cmdline.ListFlag("with", "use finished experiments of another reproduction.json `FILE` where they are not finished here; may be repeated", &o.With),
 			&cli.BoolFlag{Name: "no-run", Usage: "start nothing; write the page and the numbers of the runs that exist (--status prints them instead)", Destination: &o.NoRun},
 		}, o.placeFlags()...),
-		Action: func(c *cli.Context) error {
-			o.Only, o.With = c.StringSlice("only"), c.StringSlice("with")
-			if err := optionalArgument(c, &o.Plan); err != nil {
-				return err
-			}
-			return Reproduce(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.OptionalArgument(&o.Plan, func(c *cli.Context) error { return Reproduce(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -153,7 +153,7 @@ func shapeOf(folder string) (*policy.Config, map[safetensors.DType]int, error) {
 func startShape(r recipe.Recipe, folder string) (*policy.Config, map[safetensors.DType]int, error) {
 	shape, stored, err := shapeOf(folder)
 	if err == nil && shape == nil {
-		own := warm.Shape(r)
+		own := warm.Shape(r.Policy)
 		shape, stored = &own, map[safetensors.DType]int{safetensors.F32: policy.ParameterCount(own)}
 	}
 	return shape, stored, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +14,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -35,14 +33,8 @@ func runCommand() *cli.Command {
 		},
 	}.Command(&cli.Command{
 		Name: "run", Usage: "start or resume a run and wait for it", ArgsUsage: "[RECIPE]",
-		Flags: o.flags(),
-		Action: func(c *cli.Context) error {
-			o.Set = c.StringSlice("set")
-			if err := optionalArgument(c, &o.Recipe); err != nil {
-				return err
-			}
-			return Run(c.Context, c.App.Writer, o)
-		},
+		Flags:  o.flags(),
+		Action: cmdline.OptionalArgument(&o.Recipe, func(c *cli.Context) error { return Run(c.Context, c.App.Writer, o) }),
 	})
 }
 
@@ -108,14 +100,9 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		return err
 	}
-	summary, reportErr := report.Write(ctx, opened)
-	if reportErr != nil {
+	if reportErr := writeReport(ctx, out, opened); reportErr != nil {
 		return errors.Join(err, reportErr)
 	}
-	if textErr := report.Text(out, summary); textErr != nil {
-		return textErr
-	}
-	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
 	return err
 }
 

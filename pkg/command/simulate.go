@@ -65,9 +65,9 @@ func simulateCommand() *cli.Command {
 			"are those of policies, optimizer states and gradients, from the shape of the policy.\n" +
 			"No program of the recipe is started.",
 		Flags: []cli.Flag{
-			cmdline.SetFlag(),
-			&cli.StringSliceFlag{Name: "grid", Usage: "simulate every value: `FIELD=VALUE,VALUE`; repeat for all combinations; prints the fastest first"},
-			&cli.StringSliceFlag{Name: "from", Usage: "take durations from the tasks of `RUN`; may be repeated; tasks of several sizes separate the time per task from the time per prompt"},
+			cmdline.SetFlag(&o.Set),
+			cmdline.ListFlag("grid", "simulate every value: `FIELD=VALUE,VALUE`; repeat for all combinations; prints the fastest first", &o.Grids),
+			cmdline.ListFlag("from", "take durations from the tasks of `RUN`; may be repeated; tasks of several sizes separate the time per task from the time per prompt", &o.From),
 			&cli.StringFlag{Name: "durations", Usage: "YAML `FILE` with the cluster and task durations; overrides --from", Destination: &o.Durations},
 			&cli.StringFlag{Name: "executor", Usage: "slurm, or local for lathe run on one machine; default: the site profile's", Destination: &o.Executor},
 			&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
@@ -75,14 +75,7 @@ func simulateCommand() *cli.Command {
 			&cli.Uint64Flag{Name: "seed", Usage: "random `SEED`", Value: 1, Destination: &o.Seed},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: func(c *cli.Context) error {
-			args, err := cmdline.Arguments(c, "RECIPE")
-			if err != nil {
-				return err
-			}
-			o.Recipe, o.Set, o.Grids, o.From = args[0], c.StringSlice("set"), c.StringSlice("grid"), c.StringSlice("from")
-			return Simulate(c.Context, c.App.Writer, o)
-		},
+		Action: cmdline.Argument("RECIPE", &o.Recipe, func(c *cli.Context) error { return Simulate(c.Context, c.App.Writer, o) }),
 	})
 }
 

@@ -71,6 +71,14 @@ func noteEnd(ctx context.Context, opened *rundir.Run, advancer *advance.Advancer
 
 // finishSlurm writes the report of a run that is done.
 func finishSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+	if err := writeReport(ctx, out, opened); err != nil {
+		return err
+	}
+	return closing.LeftOut(ctx, opened)
+}
+
+// writeReport writes the report of a run, and prints its summary.
+func writeReport(ctx context.Context, out io.Writer, opened *rundir.Run) error {
 	summary, err := report.Write(ctx, opened)
 	if err != nil {
 		return err
@@ -79,7 +87,7 @@ func finishSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
-	return closing.LeftOut(ctx, opened)
+	return nil
 }
 
 // How often a foreground run on Slurm looks at its files, and how often, at

@@ -36,12 +36,12 @@ setup:
 
 // attemptReport is what lathe gpu-report --json says of an attempt.
 type attemptReport struct {
-	Task    string     `json:"task"`
-	Number  int        `json:"attempt"`
-	Start   time.Time  `json:"start"`
-	Seconds float64    `json:"seconds"`
-	Fate    string     `json:"fate"`
-	GPUs    []struct { // of the task's
+	Task        string     `json:"task"`
+	Number      int        `json:"attempt"`
+	Start       time.Time  `json:"start"`
+	Seconds     float64    `json:"seconds"`
+	Disposition string     `json:"fate"`
+	GPUs        []struct { // of the task's
 		UUID string `json:"uuid"`
 	} `json:"gpus"`
 }

@@ -32,10 +32,7 @@ func statusCommand() *cli.Command {
 			&cli.BoolFlag{Name: "watch", Usage: "repeat every 15 s until the run is done, has failed or is stuck", Destination: &o.Watch},
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return Status(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Status(c.Context, c.App.Writer, o) }),
 	})
 }
 

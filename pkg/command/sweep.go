@@ -56,11 +56,11 @@ func sweepCommand() *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the sweep: runs, logs and sweep.json", Destination: &o.Out},
 			&cli.StringFlag{Name: "seeds", Usage: "run every one of `SEEDS`, such as 1-5 or 1,2,7", Value: "1", Destination: &o.Seeds},
-			&cli.StringSliceFlag{Name: "grid", Usage: "run every value of a recipe field: `FIELD=VALUE,VALUE`; repeat for all combinations"},
-			cmdline.SetFlag(),
+			cmdline.ListFlag("grid", "run every value of a recipe field: `FIELD=VALUE,VALUE`; repeat for all combinations", &o.Grids),
+			cmdline.SetFlag(&o.Set),
 		}, o.placeFlags()...),
 		Action: func(c *cli.Context) error {
-			o.Recipes, o.Set, o.Grids = c.Args().Slice(), c.StringSlice("set"), c.StringSlice("grid")
+			o.Recipes = c.Args().Slice()
 			return Sweep(c.Context, c.App.Writer, o)
 		},
 	})

@@ -34,10 +34,7 @@ func verifyCommand() *cli.Command {
 			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "repair", Usage: "delete damaged files, so that lathe run rebuilds them", Destination: &o.Repair},
 		},
-		Action: runArgument(func(c *cli.Context, run string) error {
-			o.Run = run
-			return Verify(c.Context, c.App.Writer, o)
-		}),
+		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Verify(c.Context, c.App.Writer, o) }),
 	})
 }
 

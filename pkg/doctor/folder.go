@@ -96,11 +96,7 @@ func Bear(ctx context.Context, folder string, rank int, binaries string) error {
 	if err := d.talk(&w); err != nil {
 		w.Failure = err.Error()
 	}
-	content, err := json.Marshal(w)
-	if err != nil {
-		return err
-	}
-	return seal.Replace(witnessPath(folder, rank), append(content, '\n'), d.attempt)
+	return seal.ReplaceJSON(witnessPath(folder, rank), w, d.attempt)
 }
 
 func witnessPath(folder string, rank int) string {
@@ -133,11 +129,7 @@ func (d *dialogue) path(name string) string { return filepath.Join(d.folder, nam
 
 // say publishes a word under a name, in the place of one that is there.
 func (d *dialogue) say(name string) error {
-	content, err := json.Marshal(word{time.Now()})
-	if err != nil {
-		return err
-	}
-	return seal.Replace(d.path(name), content, d.attempt)
+	return seal.ReplaceJSON(d.path(name), word{time.Now()}, d.attempt)
 }
 
 // hear opens a name until there is a word that differs from an earlier one.

@@ -81,10 +81,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 
 // read is a file of the kernel's, as far as there is one.
 func read(path string) []byte {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
+	content, _ := os.ReadFile(path)
 	return content
 }
 
@@ -189,11 +186,11 @@ func (h Host) reportOn(r *Report) {
 	r.add(about+", locked memory", level, locked, "getrlimit on the node; pinned GPU buffers need it")
 	gpu, level := "none", OK
 	if h.Driver != "" || h.CUDA != "" || h.NVML != "" {
-		nvml, library := orNone(h.NVML), libraryVersion(h.NVML)
+		nvml, library := cmp.Or(h.NVML, "none"), libraryVersion(h.NVML)
 		if h.NVML != "" {
 			nvml += ", version " + cmp.Or(library, "unknown")
 		}
-		gpu = fmt.Sprintf("driver %s, CUDA %s, NVML %s, CUDA_VISIBLE_DEVICES %q", orNone(h.Driver), orNone(h.CUDA), nvml, h.Devices)
+		gpu = fmt.Sprintf("driver %s, CUDA %s, NVML %s, CUDA_VISIBLE_DEVICES %q", cmp.Or(h.Driver, "none"), cmp.Or(h.CUDA, "none"), nvml, h.Devices)
 		if h.Driver == "" || h.CUDA == "" || h.NVML == "" || library != "" && library != h.Driver {
 			level = Note
 		}
@@ -208,11 +205,4 @@ func (h Host) reportOn(r *Report) {
 	if !slices.Contains(h.Programs, "python3") {
 		r.add(about+", Python", Note, "no /usr/bin/python3: env.mle cannot run programs", "the file system of the node")
 	}
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }

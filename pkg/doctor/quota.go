@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -105,7 +106,7 @@ func lookAtQuota(ctx context.Context, r *Report, kind, folder string) {
 		if err != nil && complaints == "" {
 			complaints = err.Error()
 		}
-		r.add(about, Unknown, "the quota cannot be read: "+orNone(complaints+out), from)
+		r.add(about, Unknown, "the quota cannot be read: "+cmp.Or(complaints+out, "none"), from)
 	}
 }
 

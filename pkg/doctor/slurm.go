@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (c *Cluster) lookAtPartitions(ctx context.Context, r *Report) error {
 func (c *Cluster) reportConfig(r *Report, config map[string]string) {
 	value := func(key string) string { return config[key] }
 	from := func(key string) string {
-		return fmt.Sprintf("scontrol show config: %s = %s", key, orNone(value(key)))
+		return fmt.Sprintf("scontrol show config: %s = %s", key, cmp.Or(value(key), "none"))
 	}
 	number := func(key string) int {
 		digits, _, _ := strings.Cut(value(key), " ")
@@ -116,7 +117,7 @@ func (c *Cluster) reportConfig(r *Report, config map[string]string) {
 		level = Note
 	}
 	r.add("time to stop", level, fmt.Sprintf("%d s from SIGTERM to SIGKILL; tasks need up to 20 s", number("KillWait")), from("KillWait"))
-	r.add("preemption", OK, orNone(value("PreemptType"))+", "+orNone(value("PreemptMode")), "scontrol show config: PreemptType, PreemptMode")
+	r.add("preemption", OK, cmp.Or(value("PreemptType"), "none")+", "+cmp.Or(value("PreemptMode"), "none"), "scontrol show config: PreemptType, PreemptMode")
 	if strings.Contains(value("SlurmctldParameters")+","+value("PreemptParameters"), "send_user_signal") {
 		r.add("signal before preemption", OK, "the user's signal, then SIGTERM", "scontrol show config: send_user_signal among its parameters")
 	} else {
@@ -137,7 +138,7 @@ func (c *Cluster) reportConfig(r *Report, config map[string]string) {
 		}
 	}
 	r.add("start after requeueing", OK, fmt.Sprintf("not before %s s", expiry), from("AuthInfo")+": cred_expire, or 120")
-	r.add("generic resources", OK, orNone(strings.Trim(value("GresTypes"), "()")), from("GresTypes"))
+	r.add("generic resources", OK, cmp.Or(strings.Trim(value("GresTypes"), "()"), "none"), from("GresTypes"))
 }
 
 // parsePartitions reads the output of sinfo: NAME|STATE|LIMIT|NODES|CPUS|MB|GRES, a
@@ -163,9 +164,7 @@ func parsePartitions(text string) ([]Partition, error) {
 			was := &all[last]
 			was.Nodes, was.AllCPUs, was.GPUs = was.Nodes+p.Nodes, was.AllCPUs+p.AllCPUs, was.GPUs+p.GPUs
 			was.CPUs, was.MemoryMB = max(was.CPUs, p.CPUs), max(was.MemoryMB, p.MemoryMB)
-			if was.GPUType == "" {
-				was.GPUType = p.GPUType
-			}
+			was.GPUType = cmp.Or(was.GPUType, p.GPUType)
 			continue
 		}
 		all = append(all, p)
@@ -235,7 +234,7 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	r.add("cores of a node", OK, fmt.Sprintf("%d, of the largest", p.CPUs), from+": "+p.Name, fmt.Sprintf("node_cpus: %d", p.CPUs))
 	r.add("memory of a node", OK, fmt.Sprintf("%d MiB, of the largest", p.MemoryMB), from+": "+p.Name, fmt.Sprintf("node_memory_gb: %.4g", math.Floor(float64(p.MemoryMB)/1024*100)/100))
 	if p.GPUs > 0 {
-		r.add("GPUs", OK, fmt.Sprintf("%d of type %s", p.GPUs, orNone(p.GPUType)), from+": "+p.Name, fmt.Sprintf("gpus: %d", p.GPUs))
+		r.add("GPUs", OK, fmt.Sprintf("%d of type %s", p.GPUs, cmp.Or(p.GPUType, "none")), from+": "+p.Name, fmt.Sprintf("gpus: %d", p.GPUs))
 	} else {
 		r.add("GPUs", OK, "none", from+": "+p.Name)
 	}

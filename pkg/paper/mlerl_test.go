@@ -48,7 +48,7 @@ func supervised(t *testing.T) string {
 	}
 	environment, err := resolved.Recipe.NewEnv("../../jobs")
 	if err == nil {
-		err = warm.InitPolicy(resolved.Recipe, environment, policy)
+		err = warm.InitPolicy(warm.SettingsOf(resolved.Recipe), environment, policy)
 	}
 	if err != nil {
 		t.Fatal(err)

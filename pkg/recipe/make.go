@@ -48,19 +48,17 @@ func (r *Recipe) CreditSpec() credit.Spec {
 	return spec
 }
 
-// NewScaffold makes the scaffold of the traces that are learned from.
-func (r *Recipe) NewScaffold() (scaffold.Scaffold, error) {
-	return r.scaffold(r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds)
+// Training makes the scaffold of the traces that are learned from.
+func (s Scaffold) Training() (scaffold.Scaffold, error) { return s.named(s.Name, s.Steps, s.Seconds) }
+
+// Measuring makes the scaffold of the traces of an evaluation with so many attempts
+// after the first.
+func (s Scaffold) Measuring(e Evaluation, steps int) (scaffold.Scaffold, error) {
+	return s.named(e.Scaffold, steps, e.Seconds)
 }
 
-// NewEvaluationScaffold makes the scaffold of the traces of an evaluation with so
-// many attempts after the first.
-func (r *Recipe) NewEvaluationScaffold(steps int) (scaffold.Scaffold, error) {
-	return r.scaffold(r.Evaluation.Scaffold, steps, r.Evaluation.Seconds)
-}
-
-func (r *Recipe) scaffold(name string, steps int, seconds float64) (scaffold.Scaffold, error) {
-	maker, err := scaffold.Axis.Make(name, r.Scaffold.Variants.Of(name))
+func (s Scaffold) named(name string, steps int, seconds float64) (scaffold.Scaffold, error) {
+	maker, err := scaffold.Axis.Make(name, s.Variants.Of(name))
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +82,9 @@ func (r *Recipe) Waves(evaluation bool) (int, error) {
 			steps = max(steps, m.Steps)
 		}
 	}
-	s, err := r.scaffold(name, steps, seconds)
+	s, err := r.Scaffold.named(name, steps, seconds)
 	if err != nil {
 		return 0, err
 	}
 	return scaffold.Waves(s, 1+steps, traits), nil
-}
-
-// NewWeight makes the weight of the tokens.
-func (r *Recipe) NewWeight() (credit.Weight, error) {
-	chosen := r.Weight.Choice()
-	return credit.WeightAxis.Make(chosen.Name, chosen.Settings)
 }

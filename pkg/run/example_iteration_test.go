@@ -60,8 +60,9 @@ func (it iteration) plan() []shard.Instance {
 // sample lets the policy answer each instance rollout.group times. Each token is drawn from
 // a stream that is addressed by seed, iteration, instance, sample and position.
 func (it iteration) sample(ctx context.Context, plan []shard.Instance) []shard.Rollout {
-	traces := must(rollout.NewBatch(it.recipe, it.environment, plan, rollout.Inputs{Iteration: it.k}))
-	sampler := must(rollout.OpenSampler(ctx, it.recipe, oneThread, it.policy, it.environment.Traits().Turns))
+	settings := rollout.SettingsOf(it.recipe)
+	traces := must(rollout.NewBatch(settings, it.environment, plan, rollout.Inputs{Iteration: it.k}))
+	sampler := must(rollout.OpenSampler(ctx, settings, oneThread, it.policy, it.environment.Traits().Turns))
 	defer sampler.Close()
 	try(traces.Play(ctx, sampler))
 	return traces.Rows(0, it.k-1)
@@ -108,7 +109,8 @@ func (it iteration) batch(groups []credit.Group, segments [][]credit.Segment, ro
 			}
 		}
 	}
-	weights := must(must(it.recipe.NewWeight()).Weights(spans, it.recipe.Rollout.MaxNewTokens))
+	weight := it.recipe.Weight.Choice()
+	weights := must(must(credit.WeightAxis.Make(weight.Name, weight.Settings)).Weights(spans, it.recipe.Rollout.MaxNewTokens))
 	var batch []trainer.Sequence
 	counted := 0
 	for g := range groups {
@@ -116,7 +118,7 @@ func (it iteration) batch(groups []credit.Group, segments [][]credit.Segment, ro
 			if s.Dropped != "" {
 				continue
 			}
-			weight := weights[counted][0] * s.WeightOf(0)
+			own := weights[counted][0] * s.WeightOf(0)
 			if counted++; !s.HasGradient(0) {
 				continue
 			}
@@ -124,7 +126,7 @@ func (it iteration) batch(groups []credit.Group, segments [][]credit.Segment, ro
 			sequence := trainer.Sequence{Sequence: shard.Sequence{
 				TokenIDs: row.TokenIDs, LossMask: row.LossMask, Turns: make([]int32, len(row.TokenIDs)), OldLogProbs: row.LogProbs,
 				GroupID: row.GroupID, InstanceID: row.InstanceID, Sample: row.Sample,
-				TurnAdvantages: []float32{float32(s.Advantage)}, TurnFactors: []float64{s.FactorOf(0)}, TurnWeights: []float64{weight},
+				TurnAdvantages: []float32{float32(s.Advantage)}, TurnFactors: []float64{s.FactorOf(0)}, TurnWeights: []float64{own},
 			}}
 			sequence.SpreadAdvantages()
 			sequence.ApplyFactors()
@@ -141,12 +143,12 @@ func (it iteration) batch(groups []credit.Group, segments [][]credit.Segment, ro
 func (it iteration) learn(batch []trainer.Sequence) []policy.Tensor {
 	r := it.recipe
 	workload := policy.Workload{Longest: r.Policy.New.MaxPositionEmbeddings}
-	engine, _, err := trainer.OpenTrained(r, oneThread, r.Optimizer, it.policy, workload)
+	engine, _, err := trainer.OpenTrained(r.Policy, r.Seed, oneThread, r.Optimizer, it.policy, workload)
 	try(err)
 	defer engine.Close()
 	reference := must(backend.Open(it.policy, trainer.EngineOptions(r.Policy, oneThread, r.Optimizer, false, workload)))
 	defer reference.Close()
-	sampling := policy.Sampling{Temperature: float32(r.Rollout.Temperature), TopK: r.Rollout.TopK, TopP: float32(r.Rollout.TopP)}
+	sampling := stages.Sampling(r.Rollout)
 
 	packed := trainer.Pack(trainer.Bundles(batch, r.Schedule.SharedPromptTokens))
 	n := len(packed.TokenIDs)

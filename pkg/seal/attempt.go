@@ -1,11 +1,13 @@
 package seal
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,20 +41,9 @@ func AttemptFromEnv() Attempt {
 	if err != nil {
 		host = "unknown"
 	}
-	a := Attempt{Host: host, PID: os.Getpid(), Clock: time.Now}
-	for _, name := range []string{"SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"} {
-		if a.JobID == "" {
-			a.JobID = os.Getenv(name)
-		}
-	}
-	if a.JobID == "" {
-		a.JobID = localJob(host)
-	}
-	a.TaskID = os.Getenv("SLURM_ARRAY_TASK_ID")
-	if a.TaskID == "" {
-		a.TaskID = "0"
-	}
-	a.Restarts = countIn("SLURM_RESTART_COUNT")
+	a := Attempt{Host: host, PID: os.Getpid(), Clock: time.Now, Restarts: countIn("SLURM_RESTART_COUNT")}
+	a.JobID = cmp.Or(os.Getenv("SLURM_ARRAY_JOB_ID"), os.Getenv("SLURM_JOB_ID"), localJob(host))
+	a.TaskID = cmp.Or(os.Getenv("SLURM_ARRAY_TASK_ID"), "0")
 	a.Number = countIn("LATHE_ATTEMPT") + a.Restarts
 	return a
 }
@@ -87,27 +78,13 @@ func (a Attempt) now() time.Time {
 	return a.Clock()
 }
 
-func (a Attempt) pid() int {
-	if a.PID == 0 {
-		return os.Getpid()
-	}
-	return a.PID
-}
+func (a Attempt) pid() int { return cmp.Or(a.PID, os.Getpid()) }
+
+var notPlain = regexp.MustCompile(`[^a-zA-Z0-9-]`)
 
 // plain keeps letters, digits and hyphens, so that the fields of a temporary
 // name can be told apart.
-func plain(s string) string {
-	if s == "" {
-		return "0"
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-':
-			return r
-		}
-		return '-'
-	}, s)
-}
+func plain(s string) string { return notPlain.ReplaceAllString(cmp.Or(s, "0"), "-") }
 
 // serial tells apart the temporary files of one process.
 var serial atomic.Int64

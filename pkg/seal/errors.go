@@ -2,6 +2,7 @@ package seal
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -25,12 +26,15 @@ func damaged(path, detail string) error {
 // misplaced makes damage of an error that says that something else lies in the
 // place of a file or a folder: a file in that of a folder, a link to itself.
 func misplaced(path string, err error) error {
-	for _, cause := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP} {
-		if errors.Is(err, cause) && !errors.Is(err, ErrDamaged) {
-			return damaged(path, err.Error())
-		}
+	if isAny(err, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP) && !errors.Is(err, ErrDamaged) {
+		return damaged(path, err.Error())
 	}
 	return err
+}
+
+// isAny reports whether an error is one of several of the system.
+func isAny(err error, of ...syscall.Errno) bool {
+	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
 func notSealed(path, detail string) error {

@@ -28,20 +28,11 @@ type FolderWriter struct {
 // and end with [FolderWriter.Commit] or [FolderWriter.Abort].
 func CreateFolder(path string, a Attempt) (*FolderWriter, error) {
 	path = filepath.Clean(path)
-	if err := makeFolder(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("creating %q: %w", path, err)
+	temp, err := a.takeTemp(path, func(temp string) error { return os.Mkdir(temp, 0o777) })
+	if err != nil {
+		return nil, err
 	}
-	for {
-		temp := a.tempPath(path)
-		err := os.Mkdir(temp, 0o777)
-		if errors.Is(err, fs.ErrExist) {
-			continue // left by a process that had our id; Sweep takes it
-		}
-		if err != nil {
-			return nil, fmt.Errorf("creating %q: %w", path, err)
-		}
-		return &FolderWriter{path: path, temp: temp, attempt: a, started: a.now()}, nil
-	}
+	return &FolderWriter{path: path, temp: temp, attempt: a, started: a.now()}, nil
 }
 
 // Path is the temporary folder to fill, with files and folders whose names

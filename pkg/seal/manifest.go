@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -125,18 +126,14 @@ func (m *Manifest) fill(path string, a Attempt, started time.Time, d digest) {
 	m.Format = fmt.Sprintf("%s%d.%d", formatName, formatMajor, formatMinor)
 	m.Name = filepath.Base(path)
 	m.Kind, m.Files, m.Bytes, m.SHA256 = d.kind, d.files, d.bytes, d.sha256
-	if m.ContentSHA256 == "" {
-		m.ContentSHA256 = m.SHA256
-	}
+	m.ContentSHA256 = cmp.Or(m.ContentSHA256, m.SHA256)
 	m.Attempt, m.Host, m.PID = a.Number, a.Host, a.pid()
 	m.Job = plain(a.JobID) + "_" + plain(a.TaskID)
 	if m.Started.IsZero() {
 		m.Started = started
 	}
 	m.Started, m.Ended = m.Started.UTC().Round(0), a.now().UTC().Round(0)
-	if m.ExitCause == "" {
-		m.ExitCause = "done"
-	}
+	m.ExitCause = cmp.Or(m.ExitCause, "done")
 	if m.BinaryVersion == "" {
 		m.BinaryVersion = binaryVersion()
 	}
@@ -267,15 +264,7 @@ func (m *Manifest) check() error {
 }
 
 func isDigest(s string) bool {
-	if len(s) != 2*sha256.Size {
-		return false
-	}
-	for i := range len(s) {
-		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // readManifest reads the manifest of path and checks that it is about path.

@@ -179,21 +179,26 @@ func newTempFile(path string, a Attempt, data []byte) (*tempFile, error) {
 }
 
 // createTemp opens a new temporary file for path, and makes its folder.
-func createTemp(path string, a Attempt) (*os.File, string, error) {
-	if err := makeFolder(filepath.Dir(path)); err != nil {
-		return nil, "", fmt.Errorf("creating %q: %w", path, err)
-	}
-	for {
-		temp := a.tempPath(path)
-		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(err, fs.ErrExist) {
-			continue // left by a process that had our id; Sweep takes it
+func createTemp(path string, a Attempt) (f *os.File, temp string, err error) {
+	temp, err = a.takeTemp(path, func(temp string) (err error) {
+		f, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		return err
+	})
+	return f, temp, err
+}
+
+// takeTemp makes something under a new temporary name for path, and path's folder.
+func (a Attempt) takeTemp(path string, create func(temp string) error) (temp string, err error) {
+	if err = makeFolder(filepath.Dir(path)); err == nil {
+		temp = a.tempPath(path)
+		for err = create(temp); errors.Is(err, fs.ErrExist); err = create(temp) {
+			temp = a.tempPath(path) // the other was left by a process that had our id; Sweep takes it
 		}
-		if err != nil {
-			return nil, "", fmt.Errorf("creating %q: %w", path, err)
-		}
-		return f, temp, nil
 	}
+	if err != nil {
+		err = fmt.Errorf("creating %q: %w", path, err)
+	}
+	return temp, err
 }
 
 func (t *tempFile) held() bool { return !t.gone }
@@ -286,14 +291,7 @@ func sameFile(a, b string) bool {
 
 // noLinks reports whether a file system refused to link at all.
 func noLinks(err error) bool {
-	for _, errno := range []syscall.Errno{
-		syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK, syscall.EXDEV,
-	} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK, syscall.EXDEV)
 }
 
 // makeFolder makes a folder and what is missing above it, and makes the name of
@@ -337,12 +335,8 @@ func syncFolder(path string) error {
 	}
 	defer f.Close()
 	err = f.Sync()
-	for _, errno := range []syscall.Errno{
-		syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EBADF, syscall.EACCES, syscall.EPERM,
-	} {
-		if errors.Is(err, errno) {
-			return nil
-		}
+	if isAny(err, syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EBADF, syscall.EACCES, syscall.EPERM) {
+		return nil
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,4 +20,13 @@ func Replace(path string, content []byte, a Attempt) error {
 		return fmt.Errorf("writing %q: %w", path, err)
 	}
 	return syncFolder(filepath.Dir(path))
+}
+
+// ReplaceJSON is [Replace] of a value as a line of JSON.
+func ReplaceJSON(path string, v any, a Attempt) error {
+	content, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return Replace(path, append(content, '\n'), a)
 }

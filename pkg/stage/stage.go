@@ -15,7 +15,7 @@ import (
 
 // Job is what every stage is given besides its own inputs.
 type Job struct {
-	Recipe            recipe.Recipe
+	Seed              uint64 // of the recipe
 	RecipeSHA256      string
 	RunID             string // empty outside a run
 	Step, Wave        int    // of the task: of the optimizer; of rollouts and scores
@@ -39,7 +39,7 @@ type Process struct {
 func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, inputs ...seal.Input) seal.Manifest {
 	return seal.Manifest{
 		Run: j.RunID, Stage: name, Iteration: iteration, Step: j.Step, Wave: j.Wave, Shard: shard, Of: of,
-		Seed: j.Recipe.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
+		Seed: j.Seed, RecipeSHA256: j.RecipeSHA256, BinaryVersion: j.BinaryVersion,
 		PolicyVersion: -1, Started: started, Inputs: slices.Concat(inputs, j.EnvironmentInputs),
 	}
 }
@@ -47,6 +47,11 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 // NoteEngine adds to a manifest what computed the output's numbers.
 func NoteEngine(m *seal.Manifest, engine policy.Engine) error {
 	return m.Note("engine", engine.Arithmetic())
+}
+
+// Sampling is the distribution that responses are drawn from.
+func Sampling(r recipe.Rollout) policy.Sampling {
+	return policy.Sampling{Temperature: float32(r.Temperature), TopK: r.TopK, TopP: float32(r.TopP)}
 }
 
 // Seconds is a duration as recipes write it.

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -32,22 +33,37 @@ func Arguments(c *cli.Context, names ...string) ([]string, error) {
 	return args, nil
 }
 
+// Argument is the action of a command with one argument, which it stores.
+func Argument(name string, to *string, action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		args, err := Arguments(c, name)
+		if err != nil {
+			return err
+		}
+		*to = args[0]
+		return action(c)
+	}
+}
+
+// OptionalArgument is the action of a command with at most one argument, which it stores.
+func OptionalArgument(to *string, action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() > 1 {
+			return Misusef("unexpected argument %q", c.Args().Get(1))
+		}
+		*to = cmp.Or(c.Args().First(), *to)
+		return action(c)
+	}
+}
+
 // NoArguments is the action of a command that takes flags alone.
-func NoArguments(action func(c *cli.Context) error) cli.ActionFunc {
+func NoArguments(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if _, err := Arguments(c); err != nil {
 			return err
 		}
 		return action(c)
 	}
-}
-
-// Given returns a flag's value, or nil when it is not on the command line.
-func Given[T any](c *cli.Context, name string, value T) *T {
-	if !c.IsSet(name) {
-		return nil
-	}
-	return &value
 }
 
 // Exclusive refuses two flags that are given together and cannot both be meant.

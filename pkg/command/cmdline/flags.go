@@ -7,8 +7,29 @@ import (
 )
 
 // SetFlag is --set, which changes a recipe.
-func SetFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "set", Usage: "set a recipe field: `FIELD=VALUE`; may be repeated"}
+func SetFlag(to *[]string) cli.Flag {
+	return ListFlag("set", "set a recipe field: `FIELD=VALUE`; may be repeated", to)
+}
+
+// ListFlag is a flag that may be repeated.
+func ListFlag(name, usage string, to *[]string) cli.Flag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage, Action: put(to)}
+}
+
+// NumberFlag is a flag without a default: its number stays nil where it is not given.
+func NumberFlag(name, usage string, to **int) cli.Flag {
+	return &cli.IntFlag{Name: name, Usage: usage, Action: func(_ *cli.Context, n int) error {
+		*to = &n
+		return nil
+	}}
+}
+
+// put is the action of a flag that stores the flag's value.
+func put[T any](to *T) func(*cli.Context, T) error {
+	return func(_ *cli.Context, value T) error {
+		*to = value
+		return nil
+	}
 }
 
 // JSONFlag is --json.

@@ -10,11 +10,9 @@ import (
 )
 
 // SettingFlags makes a flag of each field of the struct that settings points
-// to: only_best is --only-best, and its value is set while flags are read. about
-// begins what --help says of each. Lists are set by the function, which is for
-// the command's action to call.
-func SettingFlags(settings any, about string) (flags []cli.Flag, setLists func(c *cli.Context)) {
-	var lists []func(c *cli.Context)
+// to: only_best is --only-best, and its value is set before the command's action.
+// about begins what --help says of each.
+func SettingFlags(settings any, about string) (flags []cli.Flag) {
 	for _, f := range config.Describe(settings, "") {
 		name, usage := strings.ReplaceAll(f.Path, "_", "-"), about+f.Doc
 		if len(f.Choices) > 0 {
@@ -29,18 +27,12 @@ func SettingFlags(settings any, about string) (flags []cli.Flag, setLists func(c
 		} else if p, ok := config.Pointer[float64](settings, f.Path); ok {
 			flags = append(flags, &cli.Float64Flag{Name: name, Usage: usage, Value: *p, Destination: p})
 		} else if p, ok := config.Pointer[[]string](settings, f.Path); ok {
-			flags = append(flags, &cli.StringSliceFlag{Name: name, Usage: usage, Value: cli.NewStringSlice(*p...)})
-			lists = append(lists, func(c *cli.Context) { *p = c.StringSlice(name) })
+			flags = append(flags, &cli.StringSliceFlag{Name: name, Usage: usage, Value: cli.NewStringSlice(*p...), Action: put(p)})
 		} else if p, ok := config.Pointer[[]int](settings, f.Path); ok {
-			flags = append(flags, &cli.IntSliceFlag{Name: name, Usage: usage, Value: cli.NewIntSlice(*p...)})
-			lists = append(lists, func(c *cli.Context) { *p = c.IntSlice(name) })
+			flags = append(flags, &cli.IntSliceFlag{Name: name, Usage: usage, Value: cli.NewIntSlice(*p...), Action: put(p)})
 		} else {
 			panic(fmt.Sprintf("cmdline: the setting %s can be no flag", f.Path))
 		}
 	}
-	return flags, func(c *cli.Context) {
-		for _, set := range lists {
-			set(c)
-		}
-	}
+	return flags
 }

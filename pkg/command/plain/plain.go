@@ -20,8 +20,9 @@ import (
 
 // Work is what a stage needs to do its work on plain files.
 type Work struct {
-	Job stage.Job
-	Env env.Env
+	Recipe recipe.Recipe
+	Job    stage.Job
+	Env    env.Env
 
 	end func() // ends its programs
 }
@@ -50,11 +51,11 @@ func Open(program, recipeFile string, set []string, threads int) (*Work, error) 
 	})
 	return &Work{
 		Job: stage.Job{
-			Recipe: resolved.Recipe, RecipeSHA256: resolved.SHA256, Attempt: Attempt(), BinaryVersion: cmdline.Version,
+			Seed: resolved.Recipe.Seed, RecipeSHA256: resolved.SHA256, Attempt: Attempt(), BinaryVersion: cmdline.Version,
 			Files:   stage.Files{Cite: filepath.ToSlash, Plain: true},
 			Process: stage.Process{Threads: threads, Log: cmdline.Log(program)},
 		},
-		Env: environment, end: end,
+		Recipe: resolved.Recipe, Env: environment, end: end,
 	}, nil
 }
 

@@ -50,7 +50,7 @@ func Buffer() *cli.App {
 		cmdline.PathFlag("waiting", "`FILE` of segments that wait for a batch (schedule.batch_segments), beside the state; default: none", &o.Waiting),
 		cmdline.PathFlag("history", "comma-separated rollout `FILES` of earlier iterations, with the parent attempts of the state's entries and the waiting segments", &history),
 	)
-	app.Action = o.taskAction(func(c *cli.Context) error {
+	app.Action = taskAction(func(c *cli.Context) error {
 		o.Rollouts, o.Scores, o.History = filesOf(rollouts), filesOf(scores), filesOf(history)
 		return DoBuffer(c.Context, c.App.Writer, o)
 	})
@@ -101,7 +101,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer p.Close()
-	chooser, err := p.Job.Recipe.NewCurriculum()
+	chooser, err := p.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}
@@ -119,17 +119,17 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		StateOutput: filepath.Join(o.Out, "state.parquet"), StatsOutput: filepath.Join(o.Out, "stats.parquet"),
 		BatchOutput: filepath.Join(o.Out, "batch.arrow"), LedgerOutput: filepath.Join(o.Out, "ledger.parquet"),
 		PlanOutputs: []buffer.PlanRef{{Iteration: k + 1, Path: filepath.Join(o.Out, "plan.parquet")}},
-		PlanRows:    p.Job.Recipe.Rollout.Prompts,
+		PlanRows:    p.Recipe.Rollout.Prompts,
 	}
 	outputs := []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path}
-	if p.Job.Recipe.Schedule.BatchSegments > 0 {
+	if p.Recipe.Schedule.BatchSegments > 0 {
 		inputs.WaitingOutput = filepath.Join(o.Out, "waiting.parquet")
 		outputs = append(outputs, inputs.WaitingOutput)
 	}
 	if err := plain.CheckOut(seal.KindFile, outputs...); err != nil {
 		return err
 	}
-	if err := buffer.Run(ctx, p.Job, p.Env, chooser, inputs); err != nil {
+	if err := buffer.Run(ctx, p.Job, buffer.SettingsOf(p.Recipe), p.Env, chooser, inputs); err != nil {
 		return err
 	}
 	for _, path := range outputs {

@@ -30,12 +30,11 @@ func checkCommand() *cli.Command {
 	var o CheckOptions
 	var about strings.Builder
 	var flags []cli.Flag
-	settings, setLists := map[string]any{}, map[string]func(*cli.Context){}
+	settings := map[string]any{}
 	names, byName := checkers()
 	for _, name := range names {
 		settings[name] = byName[name].Settings()
-		own, set := cmdline.SettingFlags(settings[name], name+": ")
-		flags, setLists[name] = append(flags, own...), set
+		flags = append(flags, cmdline.SettingFlags(settings[name], name+": ")...)
 		fmt.Fprintf(&about, "for --env %s, %s.\n", name, byName[name].Doc)
 	}
 	return cmdline.Help{
@@ -49,9 +48,6 @@ func checkCommand() *cli.Command {
 			&cli.StringFlag{Name: "env", Usage: "use the verifier of `ENVIRONMENT`: " + strings.Join(names, " or "), Destination: &o.Env},
 		}, flags...),
 		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			if set, ok := setLists[o.Env]; ok {
-				set(c)
-			}
 			o.Settings = settings[o.Env]
 			return Check(c.Context, c.App.Reader, c.App.Writer, o)
 		}),

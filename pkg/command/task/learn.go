@@ -40,17 +40,16 @@ func Learn() *cli.App {
 		&cli.IntFlag{Name: "step", Usage: "with gradient shards: optimizer step `U` of the iteration, from 0", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
 		&cli.BoolFlag{Name: "reduce", Usage: "sum some gradient shards instead of updating the policy", Destination: &o.Reduce},
-		&cli.IntFlag{Name: "warm", Usage: "instead train checkpoint `C` of the supervised warm start, from 1"},
+		cmdline.NumberFlag("warm", "instead train checkpoint `C` of the supervised warm start, from 1", &o.Warm),
 	},
 		cmdline.PathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
 		cmdline.PathFlag("optimizer", "optimizer state `FOLDER`; default: a new state", &o.Optimizer),
 		cmdline.PathFlag("critic", "`FOLDER` of a separate critic model, with its optimizer state in FOLDER.optim; default: start from the policy", &o.Critic),
 	)
-	app.Action = o.taskAction(func(c *cli.Context) error {
+	app.Action = taskAction(func(c *cli.Context) error {
 		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
 			return err
 		}
-		o.Warm = cmdline.Given(c, "warm", c.Int("warm"))
 		return DoLearn(c.Context, c.App.Writer, o)
 	})
 	return cmdline.Help{
@@ -95,7 +94,7 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	folder := filepath.Clean(o.Out)
 	critic := graph.CriticOf(folder)
 	made := []string{graph.OptimizerOf(folder), folder}
-	switch apart := p.Job.Recipe.Policy.Critic == recipe.CriticModel; {
+	switch apart := p.Recipe.Policy.Critic == recipe.CriticModel; {
 	case apart:
 		made = append([]string{graph.OptimizerOf(critic), critic}, made...)
 	case o.Critic != "":
@@ -104,23 +103,23 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	if err := cmp.Or(plain.CheckOut(seal.KindFolder, made...), plain.CheckPolicy(o.Policy)); err != nil {
 		return err
 	}
-	steps := p.Job.Recipe.Loss.Epochs * p.Job.Recipe.Loss.MiniBatches
+	steps := p.Recipe.Loss.Epochs * p.Recipe.Loss.MiniBatches
 	k := o.plainIteration(1)
 	inputs := learn.Inputs{
 		Iteration: k, Batch: o.Batch, Policy: o.Policy, Optimizer: o.Optimizer, LastStep: steps,
-		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.Job.Recipe.Schedule.Iterations) * steps,
+		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.Recipe.Schedule.Iterations) * steps,
 		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: graph.OptimizerOf(folder),
 	}
-	if p.Job.Recipe.Policy.Critic == recipe.CriticModel {
+	if p.Recipe.Policy.Critic == recipe.CriticModel {
 		inputs.Critic, inputs.CriticOutput, inputs.CriticOptimizerOutput = o.Policy, critic, graph.OptimizerOf(critic)
 		if o.Critic != "" {
 			inputs.Critic, inputs.CriticOptimizer = o.Critic, graph.OptimizerOf(o.Critic)
 		}
 	}
-	if p.Job.Recipe.Loss.KL.Coef != 0 {
+	if p.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = o.Policy
 	}
-	m, err := learn.Run(ctx, p.Job, inputs)
+	m, err := learn.Run(ctx, p.Job, learn.SettingsOf(p.Recipe), inputs)
 	if err != nil {
 		return err
 	}

@@ -35,17 +35,14 @@ func Rollout() *cli.App {
 	var o RolloutOptions
 	app := cmdline.NewApp(rolloutName, "sample responses: reads a plan's shard and a policy, writes a shard of rollouts")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.IntFlag{Name: "evaluate", Usage: "instead sample the held-out problems with policy `VERSION`"},
+		cmdline.NumberFlag("evaluate", "instead sample the held-out problems with policy `VERSION`", &o.Evaluate),
 		waveFlag(&o.Wave),
 	},
 		planFlag(&o.Plan), policyFlag(&o.Policy),
 		&cli.IntFlag{Name: "first-row", Usage: "first plan `ROW` to sample", Destination: &o.FirstRow},
 		&cli.IntFlag{Name: "last-row", Usage: "plan `ROW` to stop before; 0 means the end", Destination: &o.LastRow},
 	)
-	app.Action = o.taskAction(func(c *cli.Context) error {
-		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
-		return DoRollout(c.Context, c.App.Writer, o)
-	})
+	app.Action = taskAction(func(c *cli.Context) error { return DoRollout(c.Context, c.App.Writer, o) })
 	return cmdline.Help{
 		Example: "lathe-rollout --run runs/quickstart --iteration 1 --shard 0\n" +
 			"lathe-rollout --recipe jobs/quickstart.yaml --plan runs/quickstart/iter/000001/plan.parquet --policy runs/quickstart/policy/v000000 --last-row 8 --out r.parquet",
@@ -89,7 +86,7 @@ func (o RolloutOptions) plain(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := rollout.Run(ctx, p.Job, p.Env, rollout.Inputs{
+	m, err := rollout.Run(ctx, p.Job, rollout.SettingsOf(p.Recipe), p.Env, rollout.Inputs{
 		Plan: o.Plan, FirstRow: first, LastRow: last, PolicyFolder: o.Policy,
 		Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out,
 	})

@@ -32,13 +32,10 @@ func sandboxCommand() *cli.Command {
 		Description: "Builds real sandboxes without a program and reports each missing protection with the reason. Compute\n" +
 			"nodes may differ from login nodes: run it where tasks run.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "require", Usage: "fail unless the host provides `PROTECTIONS`: " + strings.Join(sandbox.Names(), ", ")},
+			cmdline.ListFlag("require", "fail unless the host provides `PROTECTIONS`: "+strings.Join(sandbox.Names(), ", "), &o.Require),
 			cmdline.JSONFlag(&o.JSON),
 		},
-		Action: cmdline.NoArguments(func(c *cli.Context) error {
-			o.Require = c.StringSlice("require")
-			return PrintSandbox(c.App.Writer, o)
-		}),
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return PrintSandbox(c.App.Writer, o) }),
 	})
 }
 

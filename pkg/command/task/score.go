@@ -32,16 +32,13 @@ func Score() *cli.App {
 	var o ScoreOptions
 	app := cmdline.NewApp(scoreName, "score responses: reads a shard of rollouts, writes a shard of scores")
 	app.Flags = o.flags([]cli.Flag{
-		&cli.IntFlag{Name: "evaluate", Usage: "instead score responses of policy `VERSION` to the held-out problems"},
+		cmdline.NumberFlag("evaluate", "instead score responses of policy `VERSION` to the held-out problems", &o.Evaluate),
 		&cli.BoolFlag{Name: "gather", Usage: "instead collect the scores of an evaluation into its rows", Destination: &o.Gather},
 		waveFlag(&o.Wave),
 	}, planFlag(&o.Plan), cmdline.PathFlag("rollout", "rollout `FILE`", &o.Rollout),
 		cmdline.PathFlag("policy", "policy `FOLDER` whose tokens count for the feedback limit; default: four characters count as one token", &o.Policy))
 	cmdline.Group(app, checkCommand(), sandboxCommand())
-	app.Action = o.taskAction(func(c *cli.Context) error {
-		o.Evaluate = cmdline.Given(c, "evaluate", c.Int("evaluate"))
-		return DoScore(c.Context, c.App.Writer, o)
-	})
+	app.Action = taskAction(func(c *cli.Context) error { return DoScore(c.Context, c.App.Writer, o) })
 	return cmdline.Help{
 		Example: "lathe-score --run runs/quickstart --iteration 1 --shard 0\n" +
 			"lathe-score --recipe jobs/quickstart.yaml --plan runs/quickstart/iter/000001/plan.parquet --rollout r.parquet --out s.parquet",
@@ -80,7 +77,7 @@ func (o ScoreOptions) plain(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer p.Close()
-	m, err := score.Run(ctx, p.Job, p.Env, score.Inputs{
+	m, err := score.Run(ctx, p.Job, p.Recipe.Score, p.Env, score.Inputs{
 		Plan: o.Plan, Rollout: o.Rollout, Iteration: o.plainIteration(0), Shard: o.Shard, Of: 1, Output: o.Out, Policy: o.Policy,
 	})
 	if err != nil {

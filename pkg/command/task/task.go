@@ -43,12 +43,12 @@ type Options struct {
 func (o *Options) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "run", Usage: "`RUN` folder", Destination: &o.Run},
-		&cli.IntFlag{Name: "iteration", Usage: "iteration `K`, from 1"},
+		cmdline.NumberFlag("iteration", "iteration `K`, from 1", &o.Iteration),
 		&cli.IntFlag{Name: "shard", Usage: "shard `N`, from 0", EnvVars: []string{"SLURM_ARRAY_TASK_ID"}, Destination: &o.Shard},
 		&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`; 0 uses the recipe's, else all cores", EnvVars: []string{"LATHE_THREADS"}, Destination: &o.Threads},
 	}, task, []cli.Flag{
 		&cli.StringFlag{Name: "recipe", Usage: "process plain files with the settings of `RECIPE`, without a run", Destination: &o.Recipe},
-		cmdline.SetFlag(),
+		cmdline.SetFlag(&o.Set),
 		&cli.StringFlag{Name: "out", Usage: "write to `PATH`", Destination: &o.Out},
 	}, inputs)
 }
@@ -58,14 +58,12 @@ func taskExits() map[int]string {
 	return cmdline.Exits(exitcode.Data, exitcode.Unavailable, exitcode.Stopped)
 }
 
-// taskAction is the action of a task binary, whose own options are filled by
-// their flags when it is called.
-func (o *Options) taskAction(action func(c *cli.Context) error) cli.ActionFunc {
+// taskAction is the action of a task binary.
+func taskAction(action cli.ActionFunc) cli.ActionFunc {
 	return cmdline.NoArguments(func(c *cli.Context) error {
 		if err := oneMode(c); err != nil {
 			return err
 		}
-		o.Iteration, o.Set = cmdline.Given(c, "iteration", c.Int("iteration")), c.StringSlice("set")
 		return action(c)
 	})
 }

@@ -5,6 +5,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -175,9 +176,7 @@ func openLog(path string) (*os.File, error) {
 // ownVariables are added to the environment of every task.
 func ownVariables(array executor.Array) map[string]string {
 	added := map[string]string{"LATHE_ATTEMPT": strconv.Itoa(array.Attempt)}
-	for name, value := range array.Env {
-		added[name] = value
-	}
+	maps.Copy(added, array.Env)
 	return added
 }
 

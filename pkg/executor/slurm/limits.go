@@ -29,7 +29,7 @@ type Limits struct {
 // Limits asks the cluster for its limits: once for its configuration, and
 // once more for the user's limits where there is accounting.
 func (c *Cluster) Limits(ctx context.Context) (Limits, error) {
-	out, err := c.retry(ctx, func() (string, error) { return c.run(ctx, nil, "scontrol", "show", "config") })
+	out, err := c.Ask(ctx, nil, "scontrol", "show", "config")
 	if err != nil {
 		return Limits{}, explain(err)
 	}
@@ -89,11 +89,8 @@ func parseConfig(text string) (Limits, error) {
 // leadingNumber reads the number that a value such as "300 sec" begins with;
 // 0 when there is none.
 func leadingNumber(value string) int {
-	end := 0
-	for end < len(value) && value[end] >= '0' && value[end] <= '9' {
-		end++
-	}
-	number, err := strconv.ParseInt(value[:end], 10, 32)
+	rest := strings.TrimLeft(value, "0123456789")
+	number, err := strconv.ParseInt(strings.TrimSuffix(value, rest), 10, 32)
 	if err != nil {
 		return 0
 	}

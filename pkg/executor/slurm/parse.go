@@ -122,12 +122,7 @@ func parseIndex(text string) (int, error) {
 
 // isNumber reports whether text is one or more digits, and nothing else.
 func isNumber(text string) bool {
-	for _, r := range []byte(text) {
-		if r < '0' || r > '9' {
-			return false
-		}
-	}
-	return text != "" && len(text) <= 20
+	return text != "" && len(text) <= 20 && strings.Trim(text, "0123456789") == ""
 }
 
 // parseJobID reads what sbatch --parsable prints: ID or ID;CLUSTER, after
@@ -167,32 +162,41 @@ const squeueFields = "JobArrayID:|,State:|,exit_code:|,RestartCnt:|,StartTime:|,
 
 // parseSqueue reads the output of squeue -h -O squeueFields.
 func parseSqueue(text string) ([]record, error) {
+	return parseRecords("squeue", text, 8, func(fields []string) (r record, err error) {
+		for i := range fields {
+			fields[i] = strings.TrimSpace(fields[i])
+		}
+		r = record{start: parseTime(fields[4]), end: parseTime(fields[5]), nodes: fields[6], reason: noNone(strings.TrimSuffix(fields[7], "|"))}
+		r.restarts, err = strconv.Atoi(fields[3])
+		return r, err
+	})
+}
+
+// parseRecords reads lines of so many columns, which begin with the ids of tasks, their
+// state and their exit status; rest reads the others.
+func parseRecords(command, text string, columns int, rest func(fields []string) (record, error)) ([]record, error) {
 	var records []record
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n ")
 		if line == "" {
 			continue
 		}
-		fields := strings.SplitN(line, "|", 8)
-		if len(fields) != 8 {
-			return nil, malformed("squeue", line)
+		fields := strings.SplitN(line, "|", columns)
+		if len(fields) != columns {
+			return nil, malformed(command, line)
 		}
-		for i := range fields {
-			fields[i] = strings.TrimSpace(fields[i])
+		if _, step, isStep := strings.Cut(fields[0], "."); isStep && step != "" {
+			continue // .batch, .extern and steps say nothing about the job
 		}
-		r := record{
-			state: stateWord(fields[1]), start: parseTime(fields[4]), end: parseTime(fields[5]),
-			nodes: fields[6], reason: noNone(strings.TrimSuffix(fields[7], "|")),
+		r, err := rest(fields)
+		if err == nil {
+			r.tasks, err = parseTasks(fields[0])
 		}
-		var err error
-		if r.tasks, err = parseTasks(fields[0]); err != nil || r.state == "" {
-			return nil, malformed("squeue", line)
+		if err == nil {
+			r.code, r.signal, err = parseStatus(fields[2])
 		}
-		if r.code, r.signal, err = parseStatus(fields[2]); err != nil {
-			return nil, malformed("squeue", line)
-		}
-		if r.restarts, err = strconv.Atoi(fields[3]); err != nil || r.restarts < 0 {
-			return nil, malformed("squeue", line)
+		if r.state = stateWord(fields[1]); err != nil || r.state == "" || r.restarts < 0 {
+			return nil, malformed(command, line)
 		}
 		records = append(records, r)
 	}
@@ -206,33 +210,9 @@ const sacctFields = "JobID,State,ExitCode,Start,End,NodeList,Reason"
 // lines about one task, which -D gives for each time it was requeued, the
 // last is the newest.
 func parseSacct(text string) ([]record, error) {
-	var records []record
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n ")
-		if line == "" {
-			continue
-		}
-		fields := strings.SplitN(line, "|", 7)
-		if len(fields) != 7 {
-			return nil, malformed("sacct", line)
-		}
-		if _, step, isStep := strings.Cut(fields[0], "."); isStep && step != "" {
-			continue // .batch, .extern and steps say nothing about the job
-		}
-		r := record{
-			state: stateWord(fields[1]), start: parseTime(fields[3]), end: parseTime(fields[4]),
-			nodes: noNone(fields[5]), reason: noNone(fields[6]),
-		}
-		var err error
-		if r.tasks, err = parseTasks(fields[0]); err != nil || r.state == "" {
-			return nil, malformed("sacct", line)
-		}
-		if r.code, r.signal, err = parseStatus(fields[2]); err != nil {
-			return nil, malformed("sacct", line)
-		}
-		records = append(records, r)
-	}
-	return records, nil
+	return parseRecords("sacct", text, 7, func(fields []string) (record, error) {
+		return record{start: parseTime(fields[3]), end: parseTime(fields[4]), nodes: noNone(fields[5]), reason: noNone(fields[6])}, nil
+	})
 }
 
 func malformed(command, line string) error {
@@ -244,10 +224,8 @@ func malformed(command, line string) error {
 func stateWord(text string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	word = strings.TrimSuffix(word, "+")
-	for _, r := range word {
-		if (r < 'A' || r > 'Z') && r != '_' {
-			return ""
-		}
+	if strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+		return ""
 	}
 	return word
 }

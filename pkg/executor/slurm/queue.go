@@ -21,9 +21,7 @@ type Queued struct {
 // query. Whoever submitted it: what a killed controller job has left no record of is here
 // too.
 func (c *Cluster) Queue(ctx context.Context, prefix string) ([]Queued, error) {
-	out, err := c.retry(ctx, func() (string, error) {
-		return c.run(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-o", "%F %T %j")
-	})
+	out, err := c.Ask(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-o", "%F %T %j")
 	if err != nil {
 		return nil, explain(err)
 	}

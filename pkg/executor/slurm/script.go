@@ -2,9 +2,9 @@ package slurm
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -82,12 +82,8 @@ func Script(array executor.Array, chunk Chunk, site site.Profile) ([]byte, error
 // identity reports that task i of the chunk does shard i, so that Slurm can
 // name the log by its own index.
 func (c Chunk) identity() bool {
-	for i, shard := range c.Shards {
-		if i != shard {
-			return false
-		}
-	}
-	return true
+	offset, dense := c.offset()
+	return dense && offset == 0
 }
 
 // flags lists the flags of sbatch for a chunk, those aside that the site
@@ -238,16 +234,9 @@ func (c Chunk) offset() (offset int, dense bool) {
 func writeEnvironment(b *strings.Builder, array executor.Array, site site.Profile) {
 	variables := map[string]string{}
 	for _, from := range []map[string]string{site.Export, array.Env, {"LATHE_ATTEMPT": strconv.Itoa(array.Attempt)}} {
-		for name, value := range from {
-			variables[name] = value
-		}
+		maps.Copy(variables, from)
 	}
-	names := make([]string, 0, len(variables))
-	for name := range variables {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if from, isName := strings.CutPrefix(variables[name], "$"); isName {
 			fmt.Fprintf(b, "export %s=\"${%s:?the site profile sets %s from it, but it was not set at submission}\"\n", name, from, name)
 			continue
@@ -284,13 +273,7 @@ func writeCommand(b *strings.Builder, array executor.Array) {
 
 // Word makes text one word of the shell.
 func Word(text string) string {
-	plain := text != ""
-	for _, r := range text {
-		if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%", r) {
-			plain = false
-		}
-	}
-	if plain {
+	if text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%") == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

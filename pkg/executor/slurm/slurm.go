@@ -106,19 +106,12 @@ func (c *Cluster) retry(ctx context.Context, attempt func() (string, error)) (st
 // commands, or that describe a job that this process runs in. Where the site
 // profile leaves a choice open, the user's own SBATCH_ variable may fill it.
 func (c *Cluster) changesCommand(name string) bool {
-	switch name {
-	case "SLURM_CONF":
-		return false
-	case "SBATCH_ACCOUNT":
-		return c.site.Account != ""
-	case "SBATCH_PARTITION":
-		return c.site.Partition != ""
-	case "SBATCH_QOS":
-		return c.site.QOS != ""
-	case "SBATCH_RESERVATION":
-		return c.site.Reservation != ""
-	case "SBATCH_CONSTRAINT":
-		return c.site.Constraint != ""
+	open := map[string]string{
+		"SLURM_CONF": "", "SBATCH_ACCOUNT": c.site.Account, "SBATCH_PARTITION": c.site.Partition, "SBATCH_QOS": c.site.QOS,
+		"SBATCH_RESERVATION": c.site.Reservation, "SBATCH_CONSTRAINT": c.site.Constraint,
+	}
+	if chosen, known := open[name]; known {
+		return chosen != ""
 	}
 	for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SACCT_", "SCANCEL_", "PMI_", "PMIX_"} {
 		if strings.HasPrefix(name, prefix) {

@@ -260,30 +260,22 @@ func causeOf(r record) executor.Cause {
 	if cause := hopeless(r.reason); cause != "" {
 		return cause
 	}
-	switch r.state {
-	case "COMPLETED":
-		return executor.CauseOK
-	case "TIMEOUT", "DEADLINE":
-		return executor.CauseTimeout
-	case "PREEMPTED":
-		return executor.CausePreempted
-	case "NODE_FAIL":
-		return executor.CauseNodeFail
-	case "BOOT_FAIL":
-		return executor.CauseLaunchFailed
-	case "OUT_OF_MEMORY":
-		return executor.CauseOutOfMemory
-	case "CANCELLED", "REVOKED":
-		return executor.CauseCancelled
-	case "FAILED":
-		if r.signal == cannotOpen {
-			return executor.CauseLaunchFailed
-		}
-		cause, _ := executor.CauseOf(r.code, syscall.Signal(r.signal))
-		if cause == executor.CauseOK { // FAILED and 0:0: whatever it was, it was not that
-			return executor.CauseFailed
-		}
-		return cause
+	if r.state != "FAILED" {
+		return cmp.Or(causeOfState[r.state], executor.CauseUnknown)
 	}
-	return executor.CauseUnknown
+	if r.signal == cannotOpen {
+		return executor.CauseLaunchFailed
+	}
+	cause, _ := executor.CauseOf(r.code, syscall.Signal(r.signal))
+	if cause == executor.CauseOK { // FAILED and 0:0: whatever it was, it was not that
+		return executor.CauseFailed
+	}
+	return cause
+}
+
+// causeOfState is the cause that a state says by itself.
+var causeOfState = map[string]executor.Cause{
+	"COMPLETED": executor.CauseOK, "TIMEOUT": executor.CauseTimeout, "DEADLINE": executor.CauseTimeout, "PREEMPTED": executor.CausePreempted,
+	"NODE_FAIL": executor.CauseNodeFail, "BOOT_FAIL": executor.CauseLaunchFailed, "OUT_OF_MEMORY": executor.CauseOutOfMemory,
+	"CANCELLED": executor.CauseCancelled, "REVOKED": executor.CauseCancelled,
 }

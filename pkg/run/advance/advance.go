@@ -270,41 +270,38 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 
 // file files each task of a submission under live, done or failed.
 func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView, s Submission) error {
-	for _, job := range s.Jobs {
-		for i, id := range job.Tasks() {
-			t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
-			state := view.states.Of(id)
-			view.attempts[t]++
-			if state.Phase == slurm.PhasePending || state.Phase == slurm.PhaseRunning {
-				view.live[t] = true
-				continue
-			}
-			done, err := v.Sealed(ctx, t)
-			if err != nil {
-				return err
-			}
-			if done {
-				view.nodes.wentWell(state)
-				continue
-			}
-			cause, evidence := a.causeOf(t, s, state)
-			view.nodes.failed(state, cause)
-			switch cause {
-			case executor.CauseTimeout:
-				view.overruns[t]++
-			case executor.CauseOutOfMemory:
-				view.shortages[t]++
-			}
-			if !s.Submitted.After(view.forgiven) {
-				continue
-			}
-			view.evidence[t] = fmt.Sprintf("attempt %d, job %s: %s", s.Attempt, id, evidence)
-			switch drive.Classify(cause) {
-			case drive.Counted:
-				view.failures[t]++
-			case drive.Never:
-				view.failures[t], view.broken[t] = a.Run.Recipe.Schedule.MaxAttempts, true
-			}
+	for id, t := range s.all() {
+		state := view.states.Of(id)
+		view.attempts[t]++
+		if state.Phase == slurm.PhasePending || state.Phase == slurm.PhaseRunning {
+			view.live[t] = true
+			continue
+		}
+		done, err := v.Sealed(ctx, t)
+		if err != nil {
+			return err
+		}
+		if done {
+			view.nodes.wentWell(state)
+			continue
+		}
+		cause, evidence := a.causeOf(t, s, state)
+		view.nodes.failed(state, cause)
+		switch cause {
+		case executor.CauseTimeout:
+			view.overruns[t]++
+		case executor.CauseOutOfMemory:
+			view.shortages[t]++
+		}
+		if !s.Submitted.After(view.forgiven) {
+			continue
+		}
+		view.evidence[t] = fmt.Sprintf("attempt %d, job %s: %s", s.Attempt, id, evidence)
+		switch drive.Classify(cause) {
+		case drive.Counted:
+			view.failures[t]++
+		case drive.Never:
+			view.failures[t], view.broken[t] = a.Run.Recipe.Schedule.MaxAttempts, true
 		}
 	}
 	return nil
@@ -316,17 +313,14 @@ func (view *jobsView) await(ctx context.Context, v *survey.Inventory) error {
 	patience := time.Now().Add(rundir.VisibilityTimeout)
 	until := map[graph.Task]time.Time{}
 	for _, s := range view.submissions {
-		for _, job := range s.Jobs {
-			for i, id := range job.Tasks() {
-				state := view.states.Of(id)
-				if state.Cause != executor.CauseOK {
-					continue
-				}
-				last := patience
-				if shown := state.End.Add(rundir.VisibilityTimeout); !state.End.IsZero() && shown.Before(last) {
-					last = shown
-				}
-				until[graph.Task{Node: s.Node(), Shard: job.Shards[i]}] = last
+		for id, t := range s.all() {
+			state := view.states.Of(id)
+			if state.Cause != executor.CauseOK {
+				continue
+			}
+			until[t] = patience
+			if shown := state.End.Add(rundir.VisibilityTimeout); !state.End.IsZero() && shown.Before(patience) {
+				until[t] = shown
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package advance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +68,7 @@ func Cancel(ctx context.Context, c *slurm.Cluster, runID string, p rundir.Pause,
 		case <-time.After(time.Second):
 		}
 	}
-	return Cancelled{len(gates), len(arrays)}, fmt.Errorf("jobs %s are still in the queue after %d attempts to cancel them", strings.Join(append(keys(gates), keys(arrays)...), ", "), looks)
+	return Cancelled{len(gates), len(arrays)}, fmt.Errorf("jobs %s are still in the queue after %d attempts to cancel them", strings.Join(append(slices.Sorted(maps.Keys(gates)), slices.Sorted(maps.Keys(arrays))...), ", "), looks)
 }
 
 // stops reports whether a pause stops the tasks of a job, by the name of their
@@ -87,13 +88,4 @@ func unique(ids []string) []string {
 		listed[id] = true
 		return again
 	})
-}
-
-func keys(m map[string]bool) []string {
-	var out []string
-	for id := range m {
-		out = append(out, id)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -37,14 +37,12 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 		if !a.goesByShard(s) {
 			continue
 		}
-		for _, job := range s.Jobs {
-			for _, id := range job.Tasks() {
-				switch view.states.Of(id).Phase {
-				case slurm.PhaseRunning:
-					running = append(running, id)
-				case slurm.PhasePending:
-					pending = append(pending, id)
-				}
+		for id := range s.all() {
+			switch view.states.Of(id).Phase {
+			case slurm.PhaseRunning:
+				running = append(running, id)
+			case slurm.PhasePending:
+				pending = append(pending, id)
 			}
 		}
 	}
@@ -95,11 +93,7 @@ func (a *Advancer) lastGate(ctx context.Context, wait slurm.Dependency, limits s
 	if err != nil {
 		return err
 	}
-	content, err := json.Marshal(lastGate{*gate, len(wait.AfterFirst) > 0})
-	if err != nil {
-		return err
-	}
-	return seal.Replace(lastGatePath(a.Run.Dir), append(content, '\n'), a.Attempt)
+	return seal.ReplaceJSON(lastGatePath(a.Run.Dir), lastGate{*gate, len(wait.AfterFirst) > 0}, a.Attempt)
 }
 
 func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.json") }

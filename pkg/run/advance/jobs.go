@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 )
@@ -30,23 +31,15 @@ func SeeJobs(ctx context.Context, a *Advancer) (Seen, error) {
 	if view.watchdog != "" {
 		seen.Gates++
 	}
+	in := map[slurm.Phase]map[graph.Task]string{slurm.PhaseRunning: seen.Running, slurm.PhasePending: seen.Pending, slurm.PhaseUnknown: seen.Unknown}
 	for _, s := range view.submissions {
-		for _, job := range s.Jobs {
-			for i, id := range job.Tasks() {
-				t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
-				state := view.states.Of(id)
-				text := fmt.Sprintf("job %s: %s", id, state.Evidence)
-				switch string(state.Phase) {
-				case "running":
-					seen.Running[t] = text
-				case "pending":
-					seen.Pending[t] = text
-				case "unknown":
-					seen.Unknown[t] = text
-				}
-				if view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts {
-					seen.Failed[t] = view.evidence[t]
-				}
+		for id, t := range s.all() {
+			state := view.states.Of(id)
+			if in := in[state.Phase]; in != nil {
+				in[t] = fmt.Sprintf("job %s: %s", id, state.Evidence)
+			}
+			if view.failures[t] >= a.Run.Recipe.Schedule.MaxAttempts {
+				seen.Failed[t] = view.evidence[t]
 			}
 		}
 	}

@@ -78,9 +78,7 @@ func NoteEnd(ctx context.Context, d graph.Dir, cluster *slurm.Cluster, attempt s
 	if os.Getenv("SLURM_JOB_ID") == attempt.JobID {
 		s.Job = attempt.JobID
 	}
-	if content, err := json.Marshal(s); err == nil {
-		_ = seal.Replace(stuckPath(d), append(content, '\n'), attempt) // the log has it too
-	}
+	_ = seal.ReplaceJSON(stuckPath(d), s, attempt) // the log has it too
 	if cluster == nil {
 		return
 	}

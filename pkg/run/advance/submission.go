@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,13 +49,24 @@ func (s Submission) tasks() (n int) {
 	return n
 }
 
+// all are the tasks that Slurm took, by its ids.
+func (s Submission) all() iter.Seq2[slurm.TaskID, graph.Task] {
+	return func(yield func(slurm.TaskID, graph.Task) bool) {
+		for _, job := range s.Jobs {
+			for i, id := range job.Tasks() {
+				if !yield(id, graph.Task{Node: s.Node(), Shard: job.Shards[i]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // settled reports whether all that Slurm took of it has done its work.
 func (s Submission) settled(ctx context.Context, v *survey.Inventory) (bool, error) {
-	for _, job := range s.Jobs {
-		for _, shard := range job.Shards {
-			if done, err := v.Settled(ctx, graph.Task{Node: s.Node(), Shard: shard}, s.Submitted); err != nil || !done {
-				return false, err
-			}
+	for _, t := range s.all() {
+		if done, err := v.Settled(ctx, t, s.Submitted); err != nil || !done {
+			return false, err
 		}
 	}
 	return true, nil
@@ -154,10 +166,7 @@ func (r recorded) read(d graph.Dir, wanted func(graph.Node) bool) []Submission {
 		}
 	}
 	slices.SortFunc(all, func(a, b Submission) int {
-		if c := a.Submitted.Compare(b.Submitted); c != 0 {
-			return c
-		}
-		return cmp.Or(cmp.Compare(a.Node().String(), b.Node().String()), cmp.Compare(a.Attempt, b.Attempt))
+		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Node().String(), b.Node().String()), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
 }
@@ -174,10 +183,8 @@ func Submitted(d graph.Dir) (map[string]graph.Task, error) {
 	all, err := ReadSubmissions(d)
 	tasks := map[string]graph.Task{}
 	for _, s := range all {
-		for _, job := range s.Jobs {
-			for i, id := range job.Tasks() {
-				tasks[id.String()] = graph.Task{Node: s.Node(), Shard: job.Shards[i]}
-			}
+		for id, t := range s.all() {
+			tasks[id.String()] = t
 		}
 	}
 	return tasks, err
@@ -193,10 +200,7 @@ func Forgive(d graph.Dir, attempt seal.Attempt) error {
 
 // forgivenUntil is when failures were last forgiven; the zero time for never.
 func forgivenUntil(d graph.Dir) time.Time {
-	content, err := plainfile.Read(forgivenPath(d), plainfile.MaxDocument)
-	if err != nil {
-		return time.Time{}
-	}
+	content, _ := plainfile.Read(forgivenPath(d), plainfile.MaxDocument)
 	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(content)))
 	if err != nil {
 		return time.Time{}

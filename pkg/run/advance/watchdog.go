@@ -45,20 +45,17 @@ func (a *Advancer) setAlarm(ctx context.Context, view *jobsView, due time.Time, 
 func (a *Advancer) cancelLate(ctx context.Context, v *survey.Inventory, view *jobsView) error {
 	var ids []string
 	for _, s := range view.submissions {
-		for _, job := range s.Jobs {
-			for i, id := range job.Tasks() {
-				t := graph.Task{Node: s.Node(), Shard: job.Shards[i]}
-				if !view.live[t] {
-					continue
-				}
-				late, err := v.Dropped(ctx, t)
-				if err != nil {
-					return err
-				}
-				if late {
-					delete(view.live, t)
-					ids = append(ids, id.String())
-				}
+		for id, t := range s.all() {
+			if !view.live[t] {
+				continue
+			}
+			late, err := v.Dropped(ctx, t)
+			if err != nil {
+				return err
+			}
+			if late {
+				delete(view.live, t)
+				ids = append(ids, id.String())
 			}
 		}
 	}
@@ -79,11 +76,7 @@ func (a *Advancer) submitTimed(ctx context.Context, path string, delay time.Dura
 	if err != nil {
 		return err
 	}
-	content, err := json.Marshal(gate)
-	if err != nil {
-		return err
-	}
-	return seal.Replace(path, append(content, '\n'), a.Attempt)
+	return seal.ReplaceJSON(path, gate, a.Attempt)
 }
 
 // renewWatchdog submits the next watchdog when this process is the last. It does

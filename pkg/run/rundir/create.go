@@ -13,7 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -132,7 +132,7 @@ func (d *draft) identify() error {
 		return err
 	}
 	d.identity = Identity{
-		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, jobName(r.Name)+"-"+hex.EncodeToString(id)), Name: r.Name,
+		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, notInJobName.ReplaceAllString(r.Name, "-")+"-"+hex.EncodeToString(id)), Name: r.Name,
 		Seed: r.Seed, RecipeSHA256: d.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
 	}
 	if r.Policy.Path == "" {
@@ -207,7 +207,7 @@ func (d *draft) readTasks() error {
 	if _, err := environment.Set().TrainingTasks("curriculum.kinds", r.Curriculum.Kinds); err != nil {
 		return err
 	}
-	if err := warm.CheckDemonstrations(environment, *r); err != nil {
+	if err := warm.CheckDemonstrations(environment, warm.SettingsOf(*r)); err != nil {
 		return err
 	}
 	if err := d.tryPrompts(environment); err != nil {
@@ -223,14 +223,14 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	r := d.resolved.Recipe
 	var p promptroom.Policy
 	var err error
-	p.Chat, p.Positions, err = warm.Chat(r, environment, d.identity.PolicySource)
+	p.Chat, p.Positions, err = warm.Chat(r.Policy, environment, d.identity.PolicySource)
 	switch {
 	case err != nil && d.identity.PolicySource != "":
 		return fmt.Errorf("policy.path: %w", err)
 	case err != nil || p.Chat == nil:
 		return err
 	}
-	uses, err := promptroom.Look(r, environment, p)
+	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, p)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	if err := promptroom.Refuse(uses, p.Positions); err != nil {
 		return err
 	}
-	return promptroom.Demonstrations(r, environment, p)
+	return promptroom.Demonstrations(r.WarmStart, r.Seed, environment, p)
 }
 
 // refuseUntracked refuses a file without a manifest in the place of one of a run's: it is
@@ -346,12 +346,5 @@ func (d *draft) halfMade(ctx context.Context) error {
 	return was.sameRecipe(d.resolved)
 }
 
-// jobName keeps what a job name may hold.
-func jobName(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
-			return c
-		}
-		return '-'
-	}, name)
-}
+// notInJobName is what a job name may not hold.
+var notInJobName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)

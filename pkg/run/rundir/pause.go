@@ -49,11 +49,7 @@ func pausePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "paused.json
 
 // Write pauses a run.
 func (p Pause) Write(d graph.Dir, attempt seal.Attempt) error {
-	content, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return seal.Replace(pausePath(d), append(content, '\n'), attempt)
+	return seal.ReplaceJSON(pausePath(d), p, attempt)
 }
 
 // ReadPause says whether a run is paused. A pause that cannot be read is one.

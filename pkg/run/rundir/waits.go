@@ -32,9 +32,7 @@ func waitPath(d graph.Dir, t graph.Task) string { return filepath.Join(d.Waits()
 // nothing else: the task's log has it too.
 func WriteWait(d graph.Dir, t graph.Task, attempt seal.Attempt, wait Wait) {
 	wait.Task, wait.Attempt, wait.Host = t.String(), attempt.Number, attempt.Host
-	if content, err := json.Marshal(wait); err == nil {
-		_ = seal.Replace(waitPath(d, t), append(content, '\n'), attempt)
-	}
+	_ = seal.ReplaceJSON(waitPath(d, t), wait, attempt)
 }
 
 // RemoveWait removes the note of a task.

@@ -354,17 +354,10 @@ func (d Durations) Given(c Cluster) Durations {
 			g.stages[stage] = w
 		}
 	}
-	if c.Start != (Times{}) {
-		g.start = c.Start.wait()
-	}
-	if c.Gate != (Times{}) {
-		g.gate = c.Gate.wait()
-	}
-	if c.Queue != (Times{}) {
-		g.queue = c.Queue.wait()
-	}
-	if c.Turnover != (Times{}) {
-		g.turnover = c.Turnover.wait()
+	for to, given := range map[*wait]Times{&g.start: c.Start, &g.gate: c.Gate, &g.queue: c.Queue, &g.turnover: c.Turnover} {
+		if given != (Times{}) {
+			*to = given.wait()
+		}
 	}
 	return g
 }

@@ -3,9 +3,12 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -174,9 +177,7 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 	default:
 		st.State = StatePending
 	}
-	if st.Evidence == "" {
-		st.Evidence = fmt.Sprintf("%d of %d sealed", st.Done, st.Total)
-	}
+	st.Evidence = cmp.Or(st.Evidence, fmt.Sprintf("%d of %d sealed", st.Done, st.Total))
 	return st, true
 }
 
@@ -279,13 +280,7 @@ func failuresHere(ctx context.Context, r *rundir.Run) map[graph.Task]string {
 }
 
 func anyOf(m map[graph.Task]string) string {
-	var best graph.Task
-	found := false
-	for t := range m {
-		if !found || t.String() < best.String() {
-			best, found = t, true
-		}
-	}
+	best := slices.MinFunc(slices.Collect(maps.Keys(m)), func(a, b graph.Task) int { return cmp.Compare(a.String(), b.String()) })
 	return fmt.Sprintf("%s: %s", best, m[best])
 }
 

@@ -23,7 +23,7 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
 		WaveOf: func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
 			n := graph.Node{Stage: graph.StageRollout, Iteration: int(ref.Iteration), Wave: int(ref.Wave)}
-			return buffer.WaveRef(waveOf(in, n, g.ShardOf(n.Iteration, int(ref.Row)))), nil
+			return waveOf(in, n, g.ShardOf(n.Iteration, int(ref.Row))), nil
 		},
 	}
 	for _, i := range g.PlansWritten(k) {
@@ -71,7 +71,7 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 			}
 		}
 	}
-	return buffer.Run(ctx, job, environment, chooser, inputs)
+	return buffer.Run(ctx, job, buffer.SettingsOf(w.Run.Recipe), environment, chooser, inputs)
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.
@@ -103,10 +103,7 @@ func (w *Worker) shardRefs(ctx context.Context, refs []closing.Ref, o seal.Optio
 			return nil, err
 		}
 		named[i] = w.lostRef(ref)
-		named[i].Rollout, named[i].Score = waves[0].Rollout, waves[0].Score
-		for _, later := range waves[1:] {
-			named[i].Later = append(named[i].Later, buffer.WaveRef(later))
-		}
+		named[i].Rollout, named[i].Score, named[i].Later = waves[0].Rollout, waves[0].Score, waves[1:]
 	}
 	return named, nil
 }

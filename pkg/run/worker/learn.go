@@ -45,7 +45,7 @@ func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 }
 
 func (w *Worker) gradient(ctx context.Context, job stage.Job, t graph.Task) error {
-	_, err := learn.RunGradient(ctx, job, w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
+	_, err := learn.RunGradient(ctx, job, learn.SettingsOf(w.Run.Recipe), w.learnInputs(t), t.Step, t.Shard, w.Run.Graph.Shards(t.Node),
 		w.Output.Gradient(t.Iteration, t.Step, t.Shard))
 	return err
 }
@@ -57,7 +57,7 @@ func (w *Worker) reduce(ctx context.Context, job stage.Job, t graph.Task) error 
 	for n := first; n < last; n++ {
 		inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(t.Iteration, t.Step, n))
 	}
-	_, err := learn.RunReduce(ctx, job, inputs, t.Shard, g.Shards(t.Node), w.Output.Reduced(t.Iteration, t.Step, t.Shard))
+	_, err := learn.RunReduce(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs, t.Shard, g.Shards(t.Node), w.Output.Reduced(t.Iteration, t.Step, t.Shard))
 	return err
 }
 
@@ -83,6 +83,6 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
 		inputs.ReferenceOutput = w.Output.Reference(k)
 	}
-	_, err := learn.Run(ctx, job, inputs)
+	_, err := learn.Run(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs)
 	return err
 }

@@ -49,7 +49,7 @@ func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env
 		before := waveOf(w.Run.Dir, t.InWave(t.Wave-1), t.Shard)
 		inputs.Before = &before
 	}
-	_, err := rollout.Run(ctx, job, environment, inputs)
+	_, err := rollout.Run(ctx, job, rollout.SettingsOf(w.Run.Recipe), environment, inputs)
 	return err
 }
 
@@ -70,13 +70,13 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 	if taken, err := w.takeScores(ctx, job, t, inputs.Output); err != nil || taken {
 		return err
 	}
-	_, err := score.Run(ctx, job, environment, inputs)
+	_, err := score.Run(ctx, job, w.Run.Recipe.Score, environment, inputs)
 	return err
 }
 
 // waveOf names the files of one wave of a shard of rollouts.
-func waveOf(d graph.Dir, n graph.Node, shard int) rollout.Wave {
-	return rollout.Wave{Rollout: d.Sampled(n.Sampling(), shard), Score: d.Sampled(n.Judging(), shard)}
+func waveOf(d graph.Dir, n graph.Node, shard int) stage.WaveRef {
+	return stage.WaveRef{Rollout: d.Sampled(n.Sampling(), shard), Score: d.Sampled(n.Judging(), shard)}
 }
 
 // goesOn refuses a task of a later wave of a shard in which nothing waits.
@@ -90,12 +90,12 @@ func (w *Worker) goesOn(ctx context.Context, t graph.Task, o seal.Options) error
 }
 
 // wavesOf lists the files of the waves of a shard that has ended.
-func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]rollout.Wave, error) {
+func (w *Worker) wavesOf(ctx context.Context, n graph.Node, number int, o seal.Options) ([]stage.WaveRef, error) {
 	count, err := closing.Waves(ctx, w.Run.Graph, n, number, o)
 	if err != nil {
 		return nil, err
 	}
-	waves := make([]rollout.Wave, count)
+	waves := make([]stage.WaveRef, count)
 	for wave := range waves {
 		waves[wave] = waveOf(w.Run.Dir, n.InWave(wave), number)
 	}
@@ -110,7 +110,7 @@ func (w *Worker) gather(ctx context.Context, job stage.Job, environment env.Env,
 		return err
 	}
 	first, last := g.Rows(t)
-	_, err = evaluate.Run(ctx, job, environment, evaluate.Inputs{
+	_, err = evaluate.Run(ctx, job, w.Run.Recipe.Evaluation, environment, evaluate.Inputs{
 		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last, Waves: waves, PolicyVersion: t.Iteration,
 		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Evaluation(t.Iteration, t.Shard),
 	})

@@ -51,7 +51,7 @@ func (w *Worker) threads() int {
 func (w *Worker) job(t graph.Task) stage.Job {
 	return stage.Job{
 		RunID: w.Run.Identity.RunID, Step: t.Step, Wave: t.Wave,
-		Recipe: w.Run.Recipe, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
+		Seed: w.Run.Recipe.Seed, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
 		Files:   stage.Files{Cite: w.Run.Dir.Rel, Reading: w.Run.Graph.Reading(rundir.Visibility())},
 		Process: stage.Process{Threads: w.threads(), Log: w.Log, LogDir: w.Run.Dir.Logs()},
 	}
@@ -136,7 +136,7 @@ var work = map[graph.Stage]struct {
 }
 
 func (w *Worker) evaluationPlan(ctx context.Context, job stage.Job, environment env.Env, _ graph.Task) error {
-	_, err := evaluate.Plan(ctx, job, environment, w.Output.EvaluationPlan())
+	_, err := evaluate.Plan(ctx, job, w.Run.Recipe.Evaluation, environment, w.Output.EvaluationPlan())
 	return err
 }
 
@@ -163,6 +163,6 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, t
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
 	}
-	_, err := warm.Run(ctx, job, environment, inputs)
+	_, err := warm.Run(ctx, job, warm.SettingsOf(w.Run.Recipe), environment, inputs)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -62,9 +61,9 @@ type Result struct {
 
 // Run builds the batch of one iteration. blank is the manifest of every output, without
 // what was read for it.
-func Run(ctx context.Context, job stage.Job, in Inputs, blank seal.Manifest) (Result, error) {
+func Run(ctx context.Context, job stage.Job, s Settings, in Inputs, blank seal.Manifest) (Result, error) {
 	r := &reduction{
-		ctx: ctx, recipe: job.Recipe, files: job.Files, attempt: job.Attempt, blank: blank,
+		ctx: ctx, Settings: s, files: job.Files, attempt: job.Attempt, blank: blank,
 		in: in, cited: in.Cited, rewardStats: in.RewardStats, metrics: map[string]float64{}, plans: map[int][]shard.Instance{},
 	}
 	if err := r.read(); err != nil {
@@ -78,8 +77,8 @@ func Run(ctx context.Context, job stage.Job, in Inputs, blank seal.Manifest) (Re
 
 // reduction is one run of the stage.
 type reduction struct {
+	Settings
 	ctx     context.Context
-	recipe  recipe.Recipe
 	files   stage.Files
 	attempt seal.Attempt
 	blank   seal.Manifest // of every output, without what was read for it
@@ -139,7 +138,7 @@ func (r *reduction) read() error {
 
 // learnable gives every trace its credit, and writes the batch and the ledger.
 func (r *reduction) learnable() error {
-	composition, err := credit.New(r.recipe.CreditSpec())
+	composition, err := credit.New(r.Credit)
 	if err != nil {
 		return err
 	}
@@ -271,7 +270,7 @@ func (r *reduction) lostRows(ref ShardRef, reason string) []shard.LedgerRow {
 	var rows []shard.LedgerRow
 	instances := r.plans[ref.Iteration]
 	for _, instance := range instances[min(ref.FirstRow, len(instances)):min(ref.LastRow, len(instances))] {
-		for sample := range r.recipe.Rollout.Group {
+		for sample := range r.Group {
 			rows = append(rows, shard.LedgerRow{
 				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample),
 				IterationSampled: int32(ref.Iteration), Iteration: int32(r.in.Iteration),

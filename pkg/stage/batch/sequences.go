@@ -41,18 +41,18 @@ func (r *reduction) layOut(critic bool) ([]learned, error) {
 		counting, starts = append(counting, g), append(starts, len(sequences))
 	}
 	groups := len(counting)
-	if r.recipe.Advantage.Whitening && !critic { // else the learner does, once it has values
+	if r.Advantage.Whitening && !critic { // else the learner does, once it has values
 		if err := r.whiten(sequences); err != nil {
 			return nil, err
 		}
 	}
-	miniBatches := r.recipe.Loss.MiniBatches
+	miniBatches := r.Loss.MiniBatches
 	order := make([]int, groups)
 	for i := range order {
 		order[i] = i
 	}
 	if miniBatches > 1 {
-		order = rng.New(r.recipe.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
+		order = rng.New(r.Seed, rng.PurposeShuffle, r.in.Iteration, "", 0).Permutation(0, groups)
 	}
 	place := int32(0)
 	for step := range miniBatches {
@@ -142,7 +142,7 @@ func (r *reduction) layOutStep(sequences []*learned, groups []int, step int, cri
 	for _, s := range sequences {
 		total += s.tokens
 	}
-	units := r.recipe.Schedule.GradientUnits
+	units := r.GradientUnits
 	before := 0
 	for i, s := range sequences {
 		s.OptimizerStep = int32(step)
@@ -184,8 +184,8 @@ func (r *reduction) weigh(sequences []*learned, groups []int) error {
 			}
 		}
 	}
-	norm := objective.NormTokens(r.recipe.Loss, lengths, r.recipe.Rollout.MaxNewTokens)
-	aggregation, err := r.recipe.NewWeight()
+	norm := objective.NormTokens(r.Loss, lengths, r.MaxNewTokens)
+	aggregation, err := credit.WeightAxis.Make(r.Weight.Name, r.Weight.Settings)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (r *reduction) whiten(sequences []learned) error {
 			advantages = append(advantages, float64(a))
 		}
 	}
-	whitened, err := objective.Whiten(advantages, tokens, r.recipe.Advantage.WhiteningDDof)
+	whitened, err := objective.Whiten(advantages, tokens, r.Advantage.WhiteningDDof)
 	if err != nil {
 		return err
 	}

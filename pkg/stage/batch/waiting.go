@@ -23,7 +23,7 @@ const reasonBatchNotFull = "batch_not_full"
 // gather decides what the batch is made of: all that waits, oldest first, and then
 // what this iteration retained; or nothing yet, and then that waits, too.
 func (r *reduction) gather() error {
-	enough := r.recipe.Schedule.BatchSegments
+	enough := r.BatchSegments
 	if enough == 0 {
 		r.batch = r.groups
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/batch"
@@ -20,6 +21,17 @@ type (
 	PlanRef  = plan.Ref
 	WaveRef  = stage.WaveRef
 )
+
+// Settings are what the task reads of a recipe.
+type Settings struct {
+	Batch batch.Settings
+	Plan  plan.Settings
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{batch.SettingsOf(r), plan.SettingsOf(r)}
+}
 
 // Inputs are the files that a buffer task reads and those it makes.
 type Inputs struct {
@@ -49,7 +61,7 @@ type Inputs struct {
 }
 
 // Run folds one iteration.
-func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curriculum.Curriculum, in Inputs) error {
+func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, chooser curriculum.Curriculum, in Inputs) error {
 	blank := job.Manifest("buffer", in.Iteration, 0, 1, time.Now())
 	next := plan.Inputs{
 		Iteration: in.Iteration, WaveOf: in.WaveOf,
@@ -61,7 +73,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curric
 		if known, next.Cited, err = plan.Read(ctx, job.Files, in.Iteration, in.State, in.Stats); err != nil {
 			return err
 		}
-		result, err := batch.Run(ctx, job, batch.Inputs{
+		result, err := batch.Run(ctx, job, s.Batch, batch.Inputs{
 			Iteration: in.Iteration, Plans: in.Plans, Shards: in.Shards, LeftOut: in.LeftOut, Late: in.Late, RunEnded: in.RunEnded,
 			Waiting: in.Waiting, RewardStats: known.RewardStats, Cited: next.Cited, WaveOf: in.WaveOf,
 			BatchOutput: in.BatchOutput, LedgerOutput: in.LedgerOutput, WaitingOutput: in.WaitingOutput,
@@ -72,5 +84,5 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curric
 		known.RewardStats = result.RewardStats
 		next.Groups, next.Plans, next.Cited = result.Groups, result.Plans, result.Cited
 	}
-	return plan.Run(ctx, job, environment, chooser, known, next, blank)
+	return plan.Run(ctx, job, s.Plan, environment, chooser, known, next, blank)
 }

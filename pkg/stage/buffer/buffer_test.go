@@ -88,9 +88,9 @@ func (f *reduction) shard(name string, instances []shard.Instance, groups ...[]v
 
 func (f *reduction) try() error {
 	f.Helper()
-	chooser, err := f.Job.Recipe.NewCurriculum()
+	chooser, err := f.Recipe.NewCurriculum()
 	f.Check(err)
-	return buffer.Run(f.Context(), f.Job, f.Env, chooser, f.in)
+	return buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), f.Env, chooser, f.in)
 }
 
 func (f *reduction) run() ([]shard.Sequence, map[string]float64) {

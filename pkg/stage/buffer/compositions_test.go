@@ -83,7 +83,7 @@ func TestCompositions(t *testing.T) {
 						p.refused(composition)
 						continue
 					}
-					f.Job.Recipe = resolved.Recipe
+					f.Recipe = resolved.Recipe
 					f.outputs("composition")
 					if err := f.try(); err != nil {
 						t.Fatalf("%v: %v", settings, err)

@@ -22,7 +22,7 @@ func (f *reduction) set(folder string, settings ...string) {
 		"curriculum.name=uniform", "score.embedding=none", "factors=[]", "advantage.epsilon=1e-6",
 	}, settings...))
 	f.Check(err)
-	f.Job.Recipe = resolved.Recipe
+	f.Recipe = resolved.Recipe
 }
 
 // The programs of the messages of traces run for 0 and 1, 1 and 1, 2 and 3, and 3

@@ -85,7 +85,7 @@ func TestParent(t *testing.T) {
 	} {
 		f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return c.files, nil }
 		environment := &asked{Env: f.Env}
-		err := buffer.Run(f.Context(), f.Job, environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, shard.KindImprove}, f.in)
+		err := buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, shard.KindImprove}, f.in)
 		f.Check(err)
 		parent := environment.parents[0]
 		got := ""
@@ -101,7 +101,7 @@ func TestParent(t *testing.T) {
 	f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
 	f.in.PlanOutputs[0].Path = f.Path("first-answer.parquet")
 	environment := &asked{Env: f.Env}
-	f.Check(buffer.Run(f.Context(), f.Job, environment, goesOn{shard.Ref{Iteration: 1, Step: 1, Messages: 3}, shard.KindInitial}, f.in))
+	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: 1, Messages: 3}, shard.KindInitial}, f.in))
 	planned := stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path)
 	if diff := cmp.Diff(say("user", "assistant", "user"), planned[0].Messages); diff != "" || len(environment.parents) > 0 {
 		t.Errorf("prompt of a first answer with a past (-want +got):\n%s", diff)

@@ -22,12 +22,12 @@ import (
 )
 
 // Instances is the plan of an evaluation: the first problems of each set.
-func Instances(environment env.Env, r recipe.Recipe) ([]shard.Instance, error) {
-	if err := r.Evaluation.CheckTasks(environment); err != nil {
+func Instances(environment env.Env, spec recipe.Evaluation, seed uint64) ([]shard.Instance, error) {
+	if err := spec.CheckTasks(environment); err != nil {
 		return nil, err
 	}
 	var rows []shard.Instance
-	for _, m := range r.Evaluation.Measured() {
+	for _, m := range spec.Measured() {
 		tasks := environment.Set().Tasks(env.Split(m.Set))[:m.Problems]
 		for _, task := range env.SpreadByCost(environment.Set(), tasks, func(t env.Task) string { return t.ID }) {
 			messages, err := environment.Prompt(task, shard.KindInitial, env.Parent{})
@@ -37,7 +37,7 @@ func Instances(environment env.Env, r recipe.Recipe) ([]shard.Instance, error) {
 			id := fmt.Sprintf("e%06d", len(rows))
 			rows = append(rows, shard.Instance{
 				InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Set().Name(), Set: m.Set, Kind: string(shard.KindInitial),
-				Messages: messages, Origin: string(shard.OriginBase), Seed: int64(r.Seed),
+				Messages: messages, Origin: string(shard.OriginBase), Seed: int64(seed),
 			})
 		}
 	}
@@ -45,12 +45,12 @@ func Instances(environment env.Env, r recipe.Recipe) ([]shard.Instance, error) {
 }
 
 // Plan seals the plan of a run's evaluations.
-func Plan(ctx context.Context, job stage.Job, environment env.Env, output string) (seal.Manifest, error) {
+func Plan(ctx context.Context, job stage.Job, spec recipe.Evaluation, environment env.Env, output string) (seal.Manifest, error) {
 	if err := ctx.Err(); err != nil {
 		return seal.Manifest{}, err
 	}
 	started := time.Now()
-	rows, err := Instances(environment, job.Recipe)
+	rows, err := Instances(environment, spec, job.Seed)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -61,15 +61,15 @@ func Plan(ctx context.Context, job stage.Job, environment env.Env, output string
 // one that comes of it.
 type Inputs struct {
 	Plan              string
-	FirstRow, LastRow int            // of the plan, LastRow exclusive
-	Waves             []rollout.Wave // of the shard, in order
+	FirstRow, LastRow int             // of the plan, LastRow exclusive
+	Waves             []stage.WaveRef // of the shard, in order
 	PolicyVersion     int
 	Shard, Of         int
 	Output            string
 }
 
 // Run gathers a shard of an evaluation.
-func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, spec recipe.Evaluation, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	instances, cited, err := stage.ReadPart[shard.Instance](ctx, job.Files, in.Plan, in.FirstRow, in.LastRow)
 	if err != nil {
@@ -91,7 +91,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 			return seal.Manifest{}, fmt.Errorf("gathering %q: %w", wave.Rollout, err)
 		}
 	}
-	rows, err := Rows(job.Recipe.Evaluation, environment, instances, final, in.PolicyVersion)
+	rows, err := Rows(spec, environment, instances, final, in.PolicyVersion)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -127,13 +127,13 @@ func take(final map[shard.TraceName]Trace, rows []shard.Rollout, scores []shard.
 }
 
 // Measure evaluates a policy in this process on problems first to last
-// (exclusive) of the test split, as the recipe says.
-func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler *rollout.Sampler, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
-	instances, err := Instances(environment, r)
+// (exclusive) of the test split, as the settings say.
+func Measure(ctx context.Context, s rollout.Settings, environment env.Env, sampler *rollout.Sampler, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
+	instances, err := Instances(environment, s.Evaluation, s.Seed)
 	if err != nil {
 		return nil, err
 	}
-	batch, err := rollout.NewBatch(r, environment, instances[first:last], rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
+	batch, err := rollout.NewBatch(s, environment, instances[first:last], rollout.Inputs{FirstRow: first, LastRow: last, Evaluation: true})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func Measure(ctx context.Context, r recipe.Recipe, environment env.Env, sampler 
 			return nil, err
 		}
 		if !batch.Waits() {
-			return Rows(r.Evaluation, environment, instances[first:last], final, policyVersion)
+			return Rows(s.Evaluation, environment, instances[first:last], final, policyVersion)
 		}
 		if err := batch.Resume(sampler, rows, scores); err != nil {
 			return nil, err

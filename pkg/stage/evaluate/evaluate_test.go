@@ -68,7 +68,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 	if diff := cmp.Diff(whole, cut); diff != "" {
 		t.Errorf("rows (-whole +cut):\n%s", diff)
 	}
-	r.Job.Recipe.Seed++
+	r.Recipe.Seed++
 	changed := 0
 	for i, row := range measure(r, 0, 7) {
 		switch {
@@ -86,7 +86,7 @@ func TestEvaluationIsDeterministic(t *testing.T) {
 func TestMoreProblemsThanThereAre(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)
-	r.Job.Recipe.Evaluation.Problems = 17
+	r.Recipe.Evaluation.Problems = 17
 	_, err := r.Measure(r.Policy(), 0, 17, 0)
 	if exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("problem 17 of 16: %v", err)

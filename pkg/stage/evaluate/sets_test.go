@@ -57,15 +57,15 @@ func TestSets(t *testing.T) {
 	}
 
 	// One set alone has the rows that it has among others; top_k 1 is greedy.
-	less, err := r.Job.Recipe.Evaluation.Of("less")
+	less, err := r.Recipe.Evaluation.Of("less")
 	r.Check(err)
-	r.Job.Recipe.Evaluation = less.Only()
+	r.Recipe.Evaluation = less.Only()
 	if diff := cmp.Diff(all[5*3*2:5*3*2+3], measure(r, 0, 3)); diff != "" {
 		t.Errorf("the set less (-among others +alone):\n%s", diff)
 	}
 	greedy := less.Only()
 	greedy.Greedy = true
-	r.Job.Recipe.Evaluation = greedy
+	r.Recipe.Evaluation = greedy
 	rows := measure(r, 0, 3)
 	for i := 0; i < len(rows); i += 2 {
 		if rows[i].Response != rows[i+1].Response {

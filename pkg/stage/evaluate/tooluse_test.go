@@ -82,7 +82,7 @@ func TestEveryMessageIsImprovedOn(t *testing.T) {
 	)
 	folder, tasks = r.Path("policy"), r.Env.Set().Tasks(env.Test)
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+	r.Check(warm.InitPolicy(warm.SettingsOf(r.Recipe), r.Env, folder))
 	rows, err := r.Measure(folder, 0, 12, 0)
 	r.Check(err)
 	if len(rows) != 12*2*3 {

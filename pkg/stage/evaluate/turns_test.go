@@ -16,7 +16,7 @@ import (
 func TestEarlierTurns(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.samples=1", "evaluation.greedy=false")
-	instances, err := evaluate.Instances(r.Env, r.Job.Recipe)
+	instances, err := evaluate.Instances(r.Env, r.Recipe.Evaluation, r.Recipe.Seed)
 	r.Check(err)
 	said := func(step int32) shard.Rollout {
 		return shard.Rollout{Step: step, Kind: "initial", Messages: []shard.Message{{Role: "user"}, {Role: "assistant", Content: "7"}}, PromptMessages: 1}
@@ -27,7 +27,7 @@ func TestEarlierTurns(t *testing.T) {
 		{Outcome: "ok", NormalizedScore: 0.25, ExecuteSeconds: 4},
 	}}
 	trace := evaluate.Trace{Rows: []shard.Rollout{said(0), said(1)}, Score: score}
-	rows, err := evaluate.Rows(r.Job.Recipe.Evaluation, r.Env, instances[:1], map[shard.TraceName]evaluate.Trace{{InstanceID: instances[0].InstanceID}: trace}, 3)
+	rows, err := evaluate.Rows(r.Recipe.Evaluation, r.Env, instances[:1], map[shard.TraceName]evaluate.Trace{{InstanceID: instances[0].InstanceID}: trace}, 3)
 	r.Check(err)
 	if len(rows) != 2 || rows[0].Score != 0.25 || rows[0].ExecuteSeconds != 7 || rows[1].Outcome != "no_room" || rows[1].Score != 0 || rows[1].ExecuteSeconds != 0 || len(rows[1].EarlierTurns) != 0 {
 		t.Fatalf("rows %+v", rows)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
@@ -17,24 +18,24 @@ import (
 func TestGathered(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t, "evaluation.problems=4")
-	if waves, err := r.Job.Recipe.Waves(true); err != nil || waves != 1 {
+	if waves, err := r.Recipe.Waves(true); err != nil || waves != 1 {
 		t.Fatalf("%d waves: %v", waves, err)
 	}
 	whole, err := r.Measure(r.Policy(), 0, 4, 0)
 	r.Check(err)
-	_, err = evaluate.Plan(r.Context(), r.Job, r.Env, r.Path("plan.parquet"))
+	_, err = evaluate.Plan(r.Context(), r.Job, r.Recipe.Evaluation, r.Env, r.Path("plan.parquet"))
 	r.Check(err)
-	wave := rollout.Wave{Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}
-	_, err = rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+	wave := stage.WaveRef{Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}
+	_, err = rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: r.Path("plan.parquet"), LastRow: 4, PolicyFolder: r.Policy(), Of: 1, Evaluation: true, Output: wave.Rollout,
 	})
 	r.Check(err)
-	_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{
+	_, err = score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{
 		Plan: r.Path("plan.parquet"), Rollout: wave.Rollout, Of: 1, Evaluation: true, Output: wave.Score,
 	})
 	r.Check(err)
-	_, err = evaluate.Run(r.Context(), r.Job, r.Env, evaluate.Inputs{
-		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []rollout.Wave{wave}, Of: 1, Output: r.Path("gathered.parquet"),
+	_, err = evaluate.Run(r.Context(), r.Job, r.Recipe.Evaluation, r.Env, evaluate.Inputs{
+		Plan: r.Path("plan.parquet"), LastRow: 4, Waves: []stage.WaveRef{wave}, Of: 1, Output: r.Path("gathered.parquet"),
 	})
 	r.Check(err)
 	gathered := stagetest.Read[shard.EvaluationRow](r, r.Path("gathered.parquet"))

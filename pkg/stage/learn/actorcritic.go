@@ -108,11 +108,9 @@ func (l *learner) openCritic(ctx context.Context, workload policy.Workload) erro
 			return err
 		}
 	}
-	asPolicy := l.recipe
-	asPolicy.Policy = l.recipe.Policy.OfCritic()
 	workload.Twins = 0 // the last of them
 	var err error
-	if l.critic, _, err = trainer.OpenTrained(asPolicy, l.process, l.recipe.Optimizer, l.in.Critic, workload); err != nil {
+	if l.critic, _, err = trainer.OpenTrained(l.Policy.OfCritic(), l.Seed, l.process, l.Optimizer, l.in.Critic, workload); err != nil {
 		return err
 	}
 	l.trained = actorCritic{l.engine, l.critic}

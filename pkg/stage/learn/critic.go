@@ -18,13 +18,13 @@ import (
 //
 // What it computes stays in memory: some 25 bytes for each token.
 func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool) (err error) {
-	spec := l.recipe.Advantage
-	engine, folder, start, as := l.engine, l.in.Policy, l.in.Start, l.recipe.Policy
+	spec := l.Advantage
+	engine, folder, start, as := l.engine, l.in.Policy, l.in.Start, l.Policy
 	if l.critic != nil {
 		engine, folder, start, as = l.critic, l.in.Critic, l.in.StartCritic, as.OfCritic()
 	}
 	if start != "" && start != folder {
-		if engine, err = l.openUntrained(ctx, start, as); err != nil {
+		if engine, err = l.openPolicy(ctx, start, as); err != nil {
 			return err
 		}
 		defer engine.Close()
@@ -72,7 +72,7 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool
 func (l *learner) estimateValues(engine policy.Engine, batch trainer.Packed) error {
 	n := len(batch.TokenIDs)
 	values := make([]float32, n)
-	if err := engine.Forward(batch.Batch, l.sampling(), make([]float32, n), make([]float32, n)); err != nil {
+	if err := engine.Forward(batch.Batch, l.Sampling, make([]float32, n), make([]float32, n)); err != nil {
 		return err
 	}
 	if err := engine.Values(values); err != nil {
@@ -95,7 +95,7 @@ func (l *learner) estimateTraces(sequences []trainer.Sequence) error {
 		for ; first < len(sequences) && sequences[first].InstanceID == of.InstanceID && sequences[first].Sample == of.Sample; first++ {
 			contexts = append(contexts, l.before[sequences[first].Place])
 		}
-		if err := estimate(contexts, l.recipe.Advantage.Advantage); err != nil {
+		if err := estimate(contexts, l.Advantage.Advantage); err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", of.InstanceID, of.Sample, err)
 		}
 	}
@@ -143,7 +143,7 @@ func (l *learner) whiten(places []int32) error {
 	l.learned(places, func(a *float32) {
 		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
 	})
-	whitened, err := objective.Whiten(advantages, ones, l.recipe.Advantage.WhiteningDDof)
+	whitened, err := objective.Whiten(advantages, ones, l.Advantage.WhiteningDDof)
 	if err != nil {
 		return fmt.Errorf("whitening the batch: %w", err)
 	}
@@ -170,14 +170,14 @@ func (l *learner) learned(places []int32, f func(advantage *float32)) {
 // valueCoefficients computes the value loss of the batch of the last forward
 // pass and its derivatives; nil without a critic.
 func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]float32, error) {
-	if !l.recipe.Advantage.Critic() {
+	if !l.Advantage.Critic() {
 		return nil, nil
 	}
 	values, coefficients := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
 	if err := l.trained.Values(values); err != nil {
 		return nil, err
 	}
-	spec := l.recipe.Loss.Value
+	spec := l.Loss.Value
 	for i, s := range batch.Sequences {
 		from := batch.Places[i].From - batch.Places[i].Shared
 		for t, learned := range s.LossMask {

@@ -40,8 +40,8 @@ func TestCritic(t *testing.T) {
 			if got["first_step_ratio_deviation_max"] != 0 {
 				t.Errorf("a value head changes log-probabilities: %v", got)
 			}
-			model := r.Job.Recipe.Policy.Critic == recipe.CriticModel
-			if _, apart := got["value_grad_norm"]; apart != (model || r.Job.Recipe.Loss.Value.MaxGradNorm > 0) {
+			model := r.Recipe.Policy.Critic == recipe.CriticModel
+			if _, apart := got["value_grad_norm"]; apart != (model || r.Recipe.Loss.Value.MaxGradNorm > 0) {
 				t.Errorf("the norm of the value head's own gradient: %v", got)
 			}
 			if got["value_loss"] <= 0 {
@@ -69,7 +69,7 @@ func TestCritic(t *testing.T) {
 				in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
 				for n := range 3 {
 					path := r.Path(fmt.Sprintf("grad-%d-%d.arrow", step, n))
-					_, err := learn.RunGradient(r.Context(), r.Job, in, step, n, 3, path)
+					_, err := learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, step, n, 3, path)
 					r.Check(err)
 					in.Gradients = append(in.Gradients, path)
 				}
@@ -124,7 +124,7 @@ func TestCriticApart(t *testing.T) {
 		data := batch(r)
 		digests := map[string]bool{}
 		for _, coefficient := range []float64{0.1, 1} {
-			r.Job.Recipe.Loss.Value.Coef = coefficient
+			r.Recipe.Loss.Value.Coef = coefficient
 			in := inputs(r, data, fmt.Sprintf("%s-%g", kind, coefficient))
 			update(r, in)
 			digests[r.Digest(in.PolicyOutput)] = true
@@ -146,7 +146,7 @@ func TestCriticOfTurns(t *testing.T) {
 	update(r, first)
 	digests := map[string]string{}
 	for _, masked := range []string{"skip", "value", "zero"} {
-		r.Job.Recipe.Advantage.Masked = masked
+		r.Recipe.Advantage.Masked = masked
 		in := inputs(r, data, masked)
 		in.Policy, in.PolicyOf = first.PolicyOutput, func(int) string { return r.Policy() }
 		got := update(r, in)
@@ -155,10 +155,10 @@ func TestCriticOfTurns(t *testing.T) {
 			t.Errorf("%s gives the policy of %s", masked, other)
 		}
 		digests[digest] = masked
-		r.Job.Recipe.Schedule.SharedPromptTokens, r.Job.Recipe.Schedule.MicroBatchTokens = 600, 600
+		r.Recipe.Schedule.SharedPromptTokens, r.Recipe.Schedule.MicroBatchTokens = 600, 600
 		in.PolicyOutput, in.OptimizerOutput = r.Path(masked+"-shared"), r.Path(masked+"-shared.optim")
 		shared := update(r, in)
-		r.Job.Recipe.Schedule.SharedPromptTokens, r.Job.Recipe.Schedule.MicroBatchTokens = 0, 24
+		r.Recipe.Schedule.SharedPromptTokens, r.Recipe.Schedule.MicroBatchTokens = 0, 24
 		if math.Abs(got["explained_variance"]-shared["explained_variance"]) > 1e-6 {
 			t.Errorf("%s: the critic explains %g of the returns, with shared prompts %g", masked, got["explained_variance"], shared["explained_variance"])
 		}

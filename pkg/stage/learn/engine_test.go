@@ -18,11 +18,11 @@ func TestManifestsNameTheEngine(t *testing.T) {
 	r := stagetest.New(t)
 	data := batch(r)
 	update(r, inputs(r, data, "learned"))
-	_, err := warm.Run(r.Context(), r.Job, r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
+	_, err := warm.Run(r.Context(), r.Job, warm.SettingsOf(r.Recipe), r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: r.Path("warm")})
 	r.Check(err)
-	_, err = evaluate.Plan(r.Context(), r.Job, r.Env, r.Path("evaluation.parquet"))
+	_, err = evaluate.Plan(r.Context(), r.Job, r.Recipe.Evaluation, r.Env, r.Path("evaluation.parquet"))
 	r.Check(err)
-	_, err = rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+	_, err = rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: r.Path("evaluation.parquet"), LastRow: 2, PolicyFolder: r.Policy(), Of: 1, Evaluation: true, Output: r.Path("evalrollout.parquet"),
 	})
 	r.Check(err)

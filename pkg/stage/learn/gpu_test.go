@@ -31,7 +31,7 @@ const emulatedMemory = "LATHE_HOST_MEMORY"
 func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 	t.Setenv(policytest.LibraryVariable, policytest.Library(t))
 	r = stagetest.New(t, "schedule.gradient_units=5")
-	r.Job.Recipe.Policy.Backend = "cuda"
+	r.Recipe.Policy.Backend = "cuda"
 	config, err := checkpoint.LoadConfig(r.Policy())
 	r.Check(err)
 	lengths := []int{14, 3, 9, 17, 6, 12, 5, 8, 11, 4}
@@ -71,7 +71,7 @@ func planOf(r *stagetest.Rig, free int64) (cuda.Plan, error) {
 	config, err := checkpoint.LoadConfig(r.Policy())
 	r.Check(err)
 	return cuda.PlanFor(config, cuda.Case{
-		Stored: []safetensors.DType{safetensors.F32}, Train: true, Workload: learn.Workload(r.Job.Recipe, 17),
+		Stored: []safetensors.DType{safetensors.F32}, Train: true, Workload: learn.Workload(learn.SettingsOf(r.Recipe), 17),
 	}, free)
 }
 
@@ -102,7 +102,7 @@ func TestLearningOnAGPU(t *testing.T) {
 		t.Helper()
 		log = nil
 		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
-		m, err := learn.Run(r.Context(), r.Job, inputs(r, batch, name))
+		m, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), inputs(r, batch, name))
 		r.Check(err)
 		plan, err := planOf(r, memory)
 		r.Check(err)
@@ -125,11 +125,11 @@ func TestLearningOnAGPU(t *testing.T) {
 		}
 	}
 
-	r.Job.Recipe.Schedule.MicroBatchTokens = 16
+	r.Recipe.Schedule.MicroBatchTokens = 16
 	if learned("small") != want {
 		t.Error("micro-batches of 16 tokens change the bytes")
 	}
-	r.Job.Recipe.Schedule.MicroBatchTokens = 0
+	r.Recipe.Schedule.MicroBatchTokens = 0
 
 	if policytest.Emulated() {
 		memory = leastMemory(r)
@@ -144,7 +144,7 @@ func TestLearningOnAGPU(t *testing.T) {
 		memory--
 		t.Setenv(emulatedMemory, strconv.FormatInt(memory, 10))
 		in := inputs(r, batch, "refused")
-		_, err = learn.Run(r.Context(), r.Job, in)
+		_, err = learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in)
 		if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "needs at least") || !strings.Contains(err.Error(), "are free") {
 			t.Errorf("a byte less: %v", err)
 		}
@@ -156,8 +156,8 @@ func TestLearningOnAGPU(t *testing.T) {
 
 		// Another process takes the memory once the one engine is open: one error says
 		// so, nothing is sealed, and the same task done again gives the same bytes.
-		own, coefficient := r.Job.Log, r.Job.Recipe.Loss.KL.Coef
-		r.Job.Recipe.Loss.KL.Coef = 0 // no reference
+		own, coefficient := r.Job.Log, r.Recipe.Loss.KL.Coef
+		r.Recipe.Loss.KL.Coef = 0 // no reference
 		alone := learned("alone")
 		r.Job.Log = func(format string, args ...any) {
 			if strings.HasPrefix(format, "on the GPU") {
@@ -165,7 +165,7 @@ func TestLearningOnAGPU(t *testing.T) {
 			}
 		}
 		in = inputs(r, batch, "robbed")
-		_, err = learn.Run(r.Context(), r.Job, in)
+		_, err = learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in)
 		if exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "too little memory") {
 			t.Errorf("memory that is taken in a pass: %v", err)
 		}
@@ -178,15 +178,15 @@ func TestLearningOnAGPU(t *testing.T) {
 		if learned("robbed") != alone {
 			t.Error("a task that was robbed of its memory gives other bytes when it is done again")
 		}
-		r.Job.Recipe.Loss.KL.Coef = coefficient
+		r.Recipe.Loss.KL.Coef = coefficient
 	}
 
 	for _, shards := range []int{1, 3} {
 		in := inputs(r, batch, fmt.Sprintf("shards-%d", shards))
-		r.Job.Recipe.Schedule.GradientShards = shards
+		r.Recipe.Schedule.GradientShards = shards
 		for n := range shards {
 			path := r.Path(fmt.Sprintf("grad-%d-%d.arrow", shards, n))
-			_, err := learn.RunGradient(r.Context(), r.Job, in, 0, n, shards, path)
+			_, err := learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, 0, n, shards, path)
 			r.Check(err)
 			in.Gradients = append(in.Gradients, path)
 		}
@@ -203,7 +203,7 @@ func TestLearningOnAGPU(t *testing.T) {
 func TestSharedPromptsOnAGPU(t *testing.T) {
 	r, batch := onGPU(t, 3)
 	apart := update(r, inputs(r, batch, "apart"))
-	r.Job.Recipe.Schedule.SharedPromptTokens = 64
+	r.Recipe.Schedule.SharedPromptTokens = 64
 	got := update(r, inputs(r, batch, "shared"))
 	for key, want := range apart {
 		switch {
@@ -219,7 +219,7 @@ func TestSharedPromptsOnAGPU(t *testing.T) {
 	if shared == r.Digest(r.Path("apart")) {
 		t.Error("the policy is that of responses by themselves: were any prompts shared?")
 	}
-	r.Job.Recipe.Schedule.MicroBatchTokens = 64
+	r.Recipe.Schedule.MicroBatchTokens = 64
 	if update(r, inputs(r, batch, "small")); r.Digest(r.Path("small")) != shared {
 		t.Error("the split into micro-batches changes the policy")
 	}

@@ -21,17 +21,17 @@ const statsKey = "statistics"
 
 // RunGradient computes the gradients of the units of one optimizer step that
 // shard n of a gradient array owns, and seals their sums.
-func RunGradient(ctx context.Context, job stage.Job, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
+func RunGradient(ctx context.Context, job stage.Job, s Settings, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
+	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
 	if err := l.open(ctx, GradientWorkload); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
 	l.trained.ZeroGradients()
-	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, n, n+1, of)
+	t := newPart(l.trained, s.GradientUnits, n, n+1, of)
 	mine := func(u unit) bool {
-		return u.step == step%job.Recipe.Loss.MiniBatches && t.first <= u.number && u.number < t.last
+		return u.step == step%s.Loss.MiniBatches && t.first <= u.number && u.number < t.last
 	}
 	if err := l.prepare(ctx, mine); err != nil {
 		return seal.Manifest{}, err
@@ -55,16 +55,16 @@ func (in Inputs) withoutOptimizer() Inputs {
 // RunReduce adds up the gradient shards of one optimizer step that task n of so many
 // has, in.Gradients, and seals their sums: whole subtrees of the tree of units, as if
 // one gradient shard had computed all of them.
-func RunReduce(ctx context.Context, job stage.Job, in Inputs, n, of int, output string) (seal.Manifest, error) {
+func RunReduce(ctx context.Context, job stage.Job, s Settings, in Inputs, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
-	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
+	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
 	if err := l.open(ctx, reduceWorkload(of)); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
 	l.trained.ZeroGradients()
-	shards := job.Recipe.Schedule.GradientShards
-	t := newPart(l.trained, job.Recipe.Schedule.GradientUnits, shards*n/of, shards*(n+1)/of, shards)
+	shards := s.GradientShards
+	t := newPart(l.trained, s.GradientUnits, shards*n/of, shards*(n+1)/of, shards)
 	stats := &stepStats{}
 	read, err := l.readGradients(ctx, t, stats)
 	if err != nil {

@@ -55,15 +55,15 @@ type Inputs struct {
 }
 
 // Run takes optimizer steps and seals the policy that comes out.
-func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
-	l := &learner{recipe: job.Recipe, files: job.Files, process: job.Process, in: in}
+	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in}
 	if err := l.open(ctx, Workload); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
 	if len(in.Gradients) == 0 {
-		miniBatches := job.Recipe.Loss.MiniBatches
+		miniBatches := s.Loss.MiniBatches
 		wanted := func(u unit) bool { // in one of the steps to take
 			first := (u.step - in.FirstStep%miniBatches + miniBatches) % miniBatches
 			return in.FirstStep+first < in.LastStep
@@ -90,7 +90,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 	if err := trainer.NoteDevice(&m, l.engine); err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := notePreset(&m, job.Recipe); err != nil {
+	if err := s.notePreset(&m); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {
@@ -117,7 +117,7 @@ func Run(ctx context.Context, job stage.Job, in Inputs) (seal.Manifest, error) {
 
 // learner is one loaded policy with what it learns from.
 type learner struct {
-	recipe    recipe.Recipe
+	Settings
 	files     stage.Files
 	process   stage.Process
 	in        Inputs
@@ -135,7 +135,7 @@ type learner struct {
 
 // open reads the batch and opens the policies, of which the one that is trained
 // gets a workload.
-func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longest int) policy.Workload) error {
+func (l *learner) open(ctx context.Context, workload func(s Settings, longest int) policy.Workload) error {
 	defer phase.Enter(phase.Load)()
 	in := l.in
 	batch, batchManifest, err := arrowfile.OpenBatch(ctx, in.Batch, l.files.Reading)
@@ -147,8 +147,8 @@ func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longe
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return err
 	}
-	wanted := workload(l.recipe, l.batch.Longest())
-	if l.engine, l.base, err = trainer.OpenTrained(l.recipe, l.process, l.recipe.Optimizer, in.Policy, wanted); err != nil {
+	wanted := workload(l.Settings, l.batch.Longest())
+	if l.engine, l.base, err = trainer.OpenTrained(l.Policy, l.Seed, l.process, l.Optimizer, in.Policy, wanted); err != nil {
 		return err
 	}
 	l.trained = l.engine
@@ -166,10 +166,10 @@ func (l *learner) open(ctx context.Context, workload func(r recipe.Recipe, longe
 		}
 	}
 	switch {
-	case l.engine.Adapter() != nil && l.recipe.Loss.KL.Coef != 0:
+	case l.engine.Adapter() != nil && l.Loss.KL.Coef != 0:
 		l.reference = l.engine
 	case in.Reference != "":
-		if l.reference, err = l.openPolicy(ctx, in.Reference); err != nil {
+		if l.reference, err = l.openPolicy(ctx, in.Reference, l.Policy); err != nil {
 			return err
 		}
 	}
@@ -193,15 +193,11 @@ func (l *learner) loadOptimizer(ctx context.Context, engine policy.Engine, folde
 }
 
 // openPolicy opens a policy that is not trained.
-func (l *learner) openPolicy(ctx context.Context, folder string) (policy.Engine, error) {
-	return l.openUntrained(ctx, folder, l.recipe.Policy)
-}
-
-func (l *learner) openUntrained(ctx context.Context, folder string, p recipe.Policy) (policy.Engine, error) {
+func (l *learner) openPolicy(ctx context.Context, folder string, p recipe.Policy) (policy.Engine, error) {
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, trainer.EngineOptions(p, l.process, l.recipe.Optimizer, false, trainer.Workload(l.recipe, l.batch.Longest())))
+	return backend.Open(folder, trainer.EngineOptions(p, l.process, l.Optimizer, false, l.Workload(l.batch.Longest())))
 }
 
 func (l *learner) close() {
@@ -219,7 +215,7 @@ func (l *learner) close() {
 // computes it, or sums the gradient shards that hold it.
 func (l *learner) gradient(ctx context.Context, step int) (*stepStats, error) {
 	l.trained.ZeroGradients()
-	tree := newTree(l.trained, l.recipe.Schedule.GradientUnits)
+	tree := newTree(l.trained, l.GradientUnits)
 	stats := &stepStats{}
 	if len(l.in.Gradients) > 0 {
 		if _, err := l.readGradients(ctx, tree, stats); err != nil {
@@ -239,8 +235,8 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return nil
 	}
 	number := l.in.StepsSoFar + step + 1
-	rounding := func(of string) rng.Stream { return rng.New(l.recipe.Seed, rng.PurposeRounding, number, of, 0) }
-	own, value := l.recipe.Optimizer, l.recipe.Loss.Value
+	rounding := func(of string) rng.Stream { return rng.New(l.Seed, rng.PurposeRounding, number, of, 0) }
+	own, value := l.Optimizer, l.Loss.Value
 	done, err := trainer.TakeStep(l.engine, own, value, number, l.in.StepsTotal, rounding("learn"))
 	stats.GradNorm, stats.HeadNorm, stats.Skipped = done.GradNorm, done.HeadNorm, done.Skipped
 	if err != nil || l.critic == nil {
@@ -270,7 +266,7 @@ func (l *learner) saveReference(attempt seal.Attempt, m seal.Manifest) error {
 		return exitcode.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
 	}
 	for i := range reference {
-		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.recipe.Loss.KL.RefAlpha); err != nil {
+		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.Loss.KL.RefAlpha); err != nil {
 			return err
 		}
 	}

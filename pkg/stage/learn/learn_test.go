@@ -29,17 +29,17 @@ import (
 func batch(r *stagetest.Rig) string {
 	r.Helper()
 	plan, rows := r.Plan(min(16, len(r.Env.Set().Tasks(env.Train))))
-	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+	_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: plan, LastRow: len(rows), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("rollout.parquet"),
 	})
 	r.Check(err)
-	_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{
+	_, err = score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{
 		Plan: plan, Rollout: r.Path("rollout.parquet"), Iteration: 1, Of: 1, Output: r.Path("score.parquet"),
 	})
 	r.Check(err)
-	chooser, err := r.Job.Recipe.NewCurriculum()
+	chooser, err := r.Recipe.NewCurriculum()
 	r.Check(err)
-	r.Check(buffer.Run(r.Context(), r.Job, r.Env, chooser, buffer.Inputs{
+	r.Check(buffer.Run(r.Context(), r.Job, buffer.SettingsOf(r.Recipe), r.Env, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}},
 		Shards:      []buffer.ShardRef{{Iteration: 1, Rollout: r.Path("rollout.parquet"), Score: r.Path("score.parquet")}},
 		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
@@ -48,15 +48,15 @@ func batch(r *stagetest.Rig) string {
 }
 
 func inputs(r *stagetest.Rig, batch, name string) learn.Inputs {
-	steps := r.Job.Recipe.Loss.Epochs * r.Job.Recipe.Loss.MiniBatches
+	steps := r.Recipe.Loss.Epochs * r.Recipe.Loss.MiniBatches
 	in := learn.Inputs{
 		Iteration: 1, Batch: batch, Policy: r.Policy(), LastStep: steps, StepsTotal: steps,
 		PolicyVersion: 1,
 	}
-	if r.Job.Recipe.Loss.KL.Coef != 0 {
+	if r.Recipe.Loss.KL.Coef != 0 {
 		in.Reference = r.Policy()
 	}
-	if r.Job.Recipe.Policy.Critic == recipe.CriticModel {
+	if r.Recipe.Policy.Critic == recipe.CriticModel {
 		in.Critic = r.Policy()
 	}
 	return to(in, r.Path(name))
@@ -79,7 +79,7 @@ func after(in learn.Inputs, policy string) learn.Inputs {
 
 func update(r *stagetest.Rig, in learn.Inputs) map[string]float64 {
 	r.Helper()
-	m, err := learn.Run(r.Context(), r.Job, in)
+	m, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in)
 	r.Check(err)
 	return m.Metrics
 }
@@ -113,7 +113,7 @@ func TestRatioIsExactlyOne(t *testing.T) {
 				t.Errorf("after a step the ratios are still 1: %v", got)
 			}
 			// The test can fail: at another temperature the ratios are not 1.
-			r.Job.Recipe.Rollout.Temperature *= 1.1
+			r.Recipe.Rollout.Temperature *= 1.1
 			if off := update(r, inputs(r, data, "hotter")); off["first_step_ratio_deviation_max"] == 0 {
 				t.Error("at another temperature than the sampler's the ratios are still 1")
 			}
@@ -147,13 +147,13 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 	}
 	_, weights, err := checkpoint.Load(r.Path("whole"))
 	r.Check(err)
-	if half := weights[0].DType == safetensors.BF16; half != (r.Job.Recipe.Policy.DType == "bfloat16") {
+	if half := weights[0].DType == safetensors.BF16; half != (r.Recipe.Policy.DType == "bfloat16") {
 		t.Fatalf("the policy is saved as %s", weights[0].DType)
 	}
 	r.Job.Threads = 2
 	for _, cut := range [][2]int{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {5, 2}, {4, 3}} {
 		shards, tasks := cut[0], cut[1] // tasks that add them up first
-		r.Job.Recipe.Schedule.GradientShards = shards
+		r.Recipe.Schedule.GradientShards = shards
 		in := inputs(r, data, "")
 		for step := range 2 {
 			in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
@@ -161,7 +161,7 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 			in.Optimizer = r.Path("nowhere") // what computes or adds up gradients does not read it
 			for n := range shards {
 				path := r.Path(fmt.Sprintf("grad-%d-%d-%d-%d.arrow", shards, tasks, step, n))
-				_, err := learn.RunGradient(r.Context(), r.Job, in, step, n, shards, path)
+				_, err := learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, step, n, shards, path)
 				r.Check(err)
 				in.Gradients = append(in.Gradients, path)
 			}
@@ -170,7 +170,7 @@ func gradientShardsGiveTheSameBytes(t *testing.T, settings []string) {
 				for n := range tasks {
 					in.Gradients = gradients[shards*n/tasks : shards*(n+1)/tasks]
 					path := r.Path(fmt.Sprintf("sum-%d-%d-%d-%d.arrow", shards, tasks, step, n))
-					_, err := learn.RunReduce(r.Context(), r.Job, in, n, tasks, path)
+					_, err := learn.RunReduce(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, n, tasks, path)
 					r.Check(err)
 					sums = append(sums, path)
 				}
@@ -201,10 +201,10 @@ func TestSharedPrompts(t *testing.T) {
 	apart := update(r, inputs(r, data, "apart"))
 	digests := map[string]bool{r.Digest(r.Path("apart")): true}
 	for _, pieces := range []int{64, 500} {
-		r.Job.Recipe.Schedule.SharedPromptTokens = pieces
+		r.Recipe.Schedule.SharedPromptTokens = pieces
 		var first string
 		for _, limit := range []int{0, 500, 1200} {
-			r.Job.Recipe.Schedule.MicroBatchTokens = limit
+			r.Recipe.Schedule.MicroBatchTokens = limit
 			name := fmt.Sprintf("shared-%d-%d", pieces, limit)
 			got := update(r, inputs(r, data, name))
 			for key, want := range apart {
@@ -239,7 +239,7 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 	r := stagetest.New(t)
 	in := inputs(r, batch(r), "learned")
 	half := r.Path("half.arrow")
-	_, err := learn.RunGradient(r.Context(), r.Job, in, 0, 0, 2, half)
+	_, err := learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, 0, 0, 2, half)
 	r.Check(err)
 	alien := r.Path("alien.arrow")
 	_, err = arrowfile.WriteTensors(alien, []arrowfile.Tensor{{Name: "0/0/alien", Shape: []int{1}, Data: []float32{1}}},
@@ -250,7 +250,7 @@ func TestForeignGradientsAreRefused(t *testing.T) {
 	r.Check(err)
 	for _, gradients := range [][]string{{half}, {half, half}, {alien}, {mute}} {
 		in.Gradients = gradients
-		if _, err := learn.Run(r.Context(), r.Job, in); exitcode.Code(err) != exitcode.Data && exitcode.Code(err) != exitcode.Bug {
+		if _, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in); exitcode.Code(err) != exitcode.Data && exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%v: %v", gradients, err)
 		}
 	}

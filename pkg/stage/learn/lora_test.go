@@ -38,7 +38,7 @@ func TestLoRA(t *testing.T) {
 	}
 
 	path := r.Path("grad.arrow")
-	_, err = learn.RunGradient(r.Context(), r.Job, next, 0, 0, 2, path)
+	_, err = learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), next, 0, 0, 2, path)
 	r.Check(err)
 	tensors, _, _, err := arrowfile.ReadTensors(r.Context(), path, seal.Options{})
 	r.Check(err)
@@ -62,8 +62,8 @@ func TestLoRA(t *testing.T) {
 		"another rank":   {"policy.lora={rank: 8, alpha: 8}", "loss.kl.ref_every=0"},
 	} {
 		other := stagetest.New(t, settings...)
-		r.Job.Recipe = other.Job.Recipe
-		if _, err := learn.Run(r.Context(), r.Job, next); exitcode.Code(err) != exitcode.Usage {
+		r.Recipe = other.Recipe
+		if _, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), next); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

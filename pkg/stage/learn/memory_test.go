@@ -40,7 +40,7 @@ func TestGradientShardReadsItsUnits(t *testing.T) {
 	peak := map[int]int64{}
 	for _, n := range []int{responses / 4, responses} {
 		units := n / perUnit
-		r.Job.Recipe.Schedule.GradientUnits = units
+		r.Recipe.Schedule.GradientUnits = units
 		in := inputs(r, r.Path(fmt.Sprintf("batch-%d.arrow", n)), "learned")
 		size := longBatch(r, in.Batch, n, tokens, units)
 		started := time.Now()
@@ -88,7 +88,7 @@ func TestLearnKeepsOneUnit(t *testing.T) {
 	r.LimitContext(tokens)
 	peak := map[int]int64{}
 	for _, n := range []int{responses / 4, responses} {
-		r.Job.Recipe.Schedule.GradientUnits = n / perUnit
+		r.Recipe.Schedule.GradientUnits = n / perUnit
 		batch := r.Path(fmt.Sprintf("batch-%d.arrow", n))
 		longBatch(r, batch, n, tokens, n/perUnit)
 		encoded, err := json.Marshal(wholeUpdateOf{batch, n / perUnit, tokens})
@@ -112,7 +112,7 @@ func computeUpdate(t *testing.T, encoded string) {
 	r := stagetest.New(t)
 	r.Check(json.Unmarshal([]byte(encoded), &u))
 	r.LimitContext(u.Tokens)
-	r.Job.Recipe.Schedule.GradientUnits = u.Units
+	r.Recipe.Schedule.GradientUnits = u.Units
 	update(r, inputs(r, u.Batch, "learned"))
 	r.ReportPeakMemory()
 }
@@ -126,8 +126,8 @@ func computeShard(t *testing.T, encoded string) {
 	}
 	r := stagetest.New(t)
 	r.Check(json.Unmarshal([]byte(encoded), &in))
-	r.Job.Recipe.Schedule.GradientUnits, r.Job.Recipe.Schedule.GradientShards = in.Units, in.Units
-	_, err := learn.RunGradient(t.Context(), r.Job, in.Inputs, 0, in.Shard, in.Units, in.Output)
+	r.Recipe.Schedule.GradientUnits, r.Recipe.Schedule.GradientShards = in.Units, in.Units
+	_, err := learn.RunGradient(t.Context(), r.Job, learn.SettingsOf(r.Recipe), in.Inputs, 0, in.Shard, in.Units, in.Output)
 	r.Check(err)
 	r.ReportPeakMemory()
 }

@@ -32,7 +32,7 @@ func TestMismatch(t *testing.T) {
 		{"geometric-mask", 0, objective.Mismatch{Weight: "token", Mask: "geometric", Low: 0.999, High: 5}, 1, 0},
 		{"token-k1", 0, objective.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 5, Inverse: true}, 0, 1},
 	} {
-		r.Job.Recipe.Loss.TruncatedIS, r.Job.Recipe.Loss.Mismatch = test.truncated, test.mismatch
+		r.Recipe.Loss.TruncatedIS, r.Recipe.Loss.Mismatch = test.truncated, test.mismatch
 		update(r, inputs(r, exact, test.name+"-exact"))
 		if r.Digest(r.Path(test.name+"-exact")) != r.Digest(r.Path("plain")) {
 			t.Errorf("%s: a sampler that agrees gives another policy", test.name)

@@ -44,7 +44,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, units []unit)
 	}
 	engine := l.engine
 	if folder != l.in.Policy {
-		if engine, err = l.openPolicy(ctx, folder); err != nil {
+		if engine, err = l.openPolicy(ctx, folder, l.Policy); err != nil {
 			return err
 		}
 		defer engine.Close()
@@ -73,7 +73,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, units []unit)
 			}
 			batch := trainer.Pack(micro)
 			logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-			if err := engine.Forward(batch.Batch, l.sampling(), logProbs, entropy); err != nil {
+			if err := engine.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
 				return err
 			}
 			for i, s := range batch.Sequences {

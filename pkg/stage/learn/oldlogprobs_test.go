@@ -139,7 +139,7 @@ func TestOldPolicyIsTheOneThatSampled(t *testing.T) {
 		in.FirstStep, in.LastStep, in.Gradients = step, step+1, nil
 		for n, name := range []string{"half-0", "half-1"} {
 			path := r.Path(name + string(rune('a'+step)) + ".arrow")
-			_, err := learn.RunGradient(r.Context(), r.Job, in, step, n, 2, path)
+			_, err := learn.RunGradient(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, step, n, 2, path)
 			r.Check(err)
 			in.Gradients = append(in.Gradients, path)
 		}
@@ -157,7 +157,7 @@ func TestForeignSourceIsRefused(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)
 	data := sampledElsewhere(r, batch(r), "foreign.arrow", func(s *shard.Sequence) { s.LogProbSource = "hearsay" })
-	_, err := learn.Run(r.Context(), r.Job, inputs(r, data, "learned"))
+	_, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), inputs(r, data, "learned"))
 	if exitcode.Code(err) != exitcode.Data {
 		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -77,9 +76,9 @@ func (t *totals) metrics() map[string]float64 {
 }
 
 // notePreset prints the objective whole into the manifest.
-func notePreset(m *seal.Manifest, r recipe.Recipe) error {
+func (s Settings) notePreset(m *seal.Manifest) error {
 	for name, value := range map[string]any{
-		"preset": r.Preset, "advantage": r.Advantage, "select": r.Select, "loss": r.Loss, "optimizer": r.Optimizer,
+		"preset": s.Preset, "advantage": s.Advantage, "select": s.Select, "loss": s.Loss, "optimizer": s.Optimizer,
 	} {
 		if err := m.Note(name, value); err != nil {
 			return err

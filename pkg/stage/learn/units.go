@@ -58,7 +58,7 @@ func (l *learner) prepare(ctx context.Context, wanted func(unit) bool) error {
 	if err := l.recompute(ctx, wanted); err != nil {
 		return err
 	}
-	if !l.recipe.Advantage.Critic() {
+	if !l.Advantage.Critic() {
 		return nil
 	}
 	if err := l.estimateAdvantages(ctx, wanted); err != nil {
@@ -80,7 +80,7 @@ func (l *learner) computed(place int32) *trainer.Sequence {
 // units adds the gradients of a tree's units of one optimizer step to it.
 func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats) error {
 	for number := t.first; number < t.last; number++ {
-		sequences, err := l.sequences(unit{step % l.recipe.Loss.MiniBatches, number})
+		sequences, err := l.sequences(unit{step % l.Loss.MiniBatches, number})
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 
 // microBatches cuts sequences for an engine's passes under the recipe.
 func (l *learner) microBatches(engine interface{ Room(families [][]int) int }, sequences []trainer.Sequence) [][]trainer.Bundle {
-	return trainer.MicroBatches(trainer.Bundles(sequences, l.recipe.Schedule.SharedPromptTokens), l.recipe.Schedule.MicroBatchTokens, engine.Room)
+	return trainer.MicroBatches(trainer.Bundles(sequences, l.SharedPromptTokens), l.MicroBatchTokens, engine.Room)
 }
 
 // accumulate runs one micro-batch forward and backward.
@@ -109,22 +109,21 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 	batch := trainer.Pack(micro)
 	n := len(batch.TokenIDs)
 	logProbs, entropy := make([]float32, n), make([]float32, n)
-	sampling := l.sampling()
 	var reference []float32
 	if l.reference != nil {
 		reference = make([]float32, n)
 		l.reference.SetAdapter(false)
-		if err := l.reference.Forward(batch.Batch, sampling, reference, make([]float32, n)); err != nil {
+		if err := l.reference.Forward(batch.Batch, l.Sampling, reference, make([]float32, n)); err != nil {
 			return fmt.Errorf("reference policy: %w", err)
 		}
 		l.reference.SetAdapter(true)
 	}
-	if err := l.trained.Forward(batch.Batch, sampling, logProbs, entropy); err != nil {
+	if err := l.trained.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
 		return err
 	}
 	coefficients := make([]float32, n)
 	var entropyCoefficients []float32
-	if l.recipe.Loss.EntropyCoef != 0 {
+	if l.Loss.EntropyCoef != 0 {
 		entropyCoefficients = make([]float32, n)
 	}
 	for i, s := range batch.Sequences {
@@ -138,7 +137,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if reference != nil {
 			tokens.Reference = widen(batch.Of(i, reference))
 		}
-		gradient, err := objective.Coefficients(l.recipe.Loss, tokens)
+		gradient, err := objective.Coefficients(l.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}
@@ -155,13 +154,6 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		return err
 	}
 	return l.trained.Backward(policy.Coefficients{LogProb: coefficients, Entropy: entropyCoefficients, Value: valueCoefficients})
-}
-
-// sampling is the distribution that rollouts are drawn from.
-func (l *learner) sampling() policy.Sampling {
-	return policy.Sampling{
-		Temperature: float32(l.recipe.Rollout.Temperature), TopK: l.recipe.Rollout.TopK, TopP: float32(l.recipe.Rollout.TopP),
-	}
 }
 
 // widen copies a vector.

@@ -29,13 +29,13 @@ func playWaves(r *stagetest.Rig, environment env.Env, plan string, first, last i
 		in := rollout.Inputs{Plan: plan, FirstRow: first, LastRow: last, PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Wave: wave, Output: ref.Rollout}
 		judge := score.Inputs{Plan: plan, Rollout: ref.Rollout, Iteration: 1, Of: 1, Wave: wave, Output: ref.Score}
 		if wave > 0 {
-			in.Before = &rollout.Wave{Rollout: waves[wave-1].Rollout, Score: waves[wave-1].Score}
+			in.Before = &waves[wave-1]
 			judge.Before = waves[wave-1].Score
 		}
-		m, err := rollout.Run(r.Context(), r.Job, environment, in)
+		m, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, in)
 		r.Check(err)
 		manifests = append(manifests, m)
-		m, err = score.Run(r.Context(), r.Job, environment, judge)
+		m, err = score.Run(r.Context(), r.Job, r.Recipe.Score, environment, judge)
 		r.Check(err)
 		if waves = append(waves, ref); m.Metrics["waiting"] == 0 {
 			return buffer.ShardRef{Iteration: 1, FirstRow: first, LastRow: last, Rollout: waves[0].Rollout, Score: waves[0].Score, Later: waves[1:]}, manifests
@@ -46,9 +46,9 @@ func playWaves(r *stagetest.Rig, environment env.Env, plan string, first, last i
 // foldWaves makes the batch of some shards.
 func foldWaves(r *stagetest.Rig, environment env.Env, plan, name string, shards ...buffer.ShardRef) string {
 	r.Helper()
-	chooser, err := r.Job.Recipe.NewCurriculum()
+	chooser, err := r.Recipe.NewCurriculum()
 	r.Check(err)
-	r.Check(buffer.Run(r.Context(), r.Job, environment, chooser, buffer.Inputs{
+	r.Check(buffer.Run(r.Context(), r.Job, buffer.SettingsOf(r.Recipe), environment, chooser, buffer.Inputs{
 		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: plan}}, Shards: shards,
 		StateOutput: r.Path(name + "-state.parquet"), BatchOutput: r.Path(name + "-batch.arrow"), LedgerOutput: r.Path(name + "-ledger.parquet"),
 		StatsOutput: r.Path(name + "-stats.parquet"),
@@ -169,12 +169,12 @@ func TestJournal(t *testing.T) {
 		calls[task.ID]++
 		return nil
 	}}
-	_, err := rollout.Run(r.Context(), r.Job, environment, rollout.Inputs{
+	_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, rollout.Inputs{
 		Plan: plan, LastRow: len(instances), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("rollout.parquet"),
 	})
 	r.Check(err)
 	run := func(ctx context.Context, environment env.Env, name string) error {
-		_, err := score.Run(ctx, r.Job, environment, score.Inputs{Plan: plan, Rollout: r.Path("rollout.parquet"), Iteration: 1, Of: 1, Output: r.Path(name)})
+		_, err := score.Run(ctx, r.Job, r.Recipe.Score, environment, score.Inputs{Plan: plan, Rollout: r.Path("rollout.parquet"), Iteration: 1, Of: 1, Output: r.Path(name)})
 		return err
 	}
 	r.Check(run(t.Context(), environment, "whole.parquet"))

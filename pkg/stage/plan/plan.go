@@ -73,10 +73,19 @@ type Inputs struct {
 	PlanRows    int
 }
 
+// Settings are what this package reads of a recipe.
+type Settings struct {
+	Seed  uint64
+	Kinds []string // of training tasks that are sampled; empty for all
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings { return Settings{r.Seed, r.Curriculum.Kinds} }
+
 // planner is one run of this package.
 type planner struct {
+	Settings
 	ctx         context.Context
-	recipe      recipe.Recipe
 	files       stage.Files
 	attempt     seal.Attempt
 	log         func(format string, args ...any)
@@ -89,9 +98,9 @@ type planner struct {
 
 // Run folds one iteration into what is known. blank is the manifest of every output,
 // without what was read for it.
-func Run(ctx context.Context, job stage.Job, environment env.Env, chooser curriculum.Curriculum, known Known, in Inputs, blank seal.Manifest) error {
+func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, chooser curriculum.Curriculum, known Known, in Inputs, blank seal.Manifest) error {
 	p := &planner{
-		ctx: ctx, recipe: job.Recipe, files: job.Files, attempt: job.Attempt, log: job.Log,
+		ctx: ctx, Settings: s, files: job.Files, attempt: job.Attempt, log: job.Log,
 		manifest:    func() seal.Manifest { return stage.Citing(blank, in.Cited) },
 		environment: environment, chooser: chooser, in: in, Known: known,
 	}
@@ -149,7 +158,7 @@ func (p *planner) taskIDs() ([]string, error) {
 	if p.in.Iteration == 0 && len(p.in.PlanOutputs) == 0 {
 		return nil, nil
 	}
-	tasks, err := p.environment.Set().TrainingTasks("curriculum.kinds", p.recipe.Curriculum.Kinds)
+	tasks, err := p.environment.Set().TrainingTasks("curriculum.kinds", p.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +207,7 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,
-			Seed: int64(p.recipe.Seed), Iteration: int32(iteration),
+			Seed: int64(p.Seed), Iteration: int32(iteration),
 		}
 	}
 	return rows, cited, nil

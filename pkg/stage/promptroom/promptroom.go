@@ -42,9 +42,23 @@ type Use struct {
 // longest is how many of the longest questions of a split are tried.
 const longest = 64
 
-// Look tries the prompts that a run of the recipe will make. An environment that cannot
+// Settings are what prompts depend on in a recipe.
+type Settings struct {
+	Seed       uint64
+	Curriculum recipe.Curriculum
+	Scaffold   recipe.Scaffold
+	Rollout    recipe.Rollout
+	Evaluation recipe.Evaluation
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{r.Seed, r.Curriculum, r.Scaffold, r.Rollout, r.Evaluation}
+}
+
+// Look tries the prompts that a run will make. An environment that cannot
 // word one is an error where a setting is missing.
-func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
+func Look(r Settings, environment env.Env, p Policy) ([]Use, error) {
 	uses, err := trainingUses(r, environment)
 	if err != nil {
 		return nil, err
@@ -53,7 +67,7 @@ func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
 		if m.Problems == 0 {
 			continue
 		}
-		s, err := r.NewEvaluationScaffold(m.Steps)
+		s, err := r.Scaffold.Measuring(r.Evaluation, m.Steps)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +83,12 @@ func Look(r recipe.Recipe, environment env.Env, p Policy) ([]Use, error) {
 }
 
 // trainingUses are the kinds that curriculum and scaffold ask for.
-func trainingUses(r recipe.Recipe, environment env.Env) ([]Use, error) {
-	s, err := r.NewScaffold()
+func trainingUses(r Settings, environment env.Env) ([]Use, error) {
+	s, err := r.Scaffold.Training()
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.NewCurriculum()
+	c, err := curriculum.New(r.Curriculum.Name, r.Curriculum.Settings(), r.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +173,7 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 // Demonstrations refuses a warm start from demonstrations of which one does not fit: of
 // each kind that it learns from those of the longest questions, and of the shortest, are
 // tried.
-func Demonstrations(r recipe.Recipe, environment env.Env, p Policy) error {
-	w := r.WarmStart
+func Demonstrations(w recipe.WarmStart, seed uint64, environment env.Env, p Policy) error {
 	if w.Steps == 0 || w.Pool != "" {
 		return nil
 	}
@@ -181,7 +194,7 @@ func Demonstrations(r recipe.Recipe, environment env.Env, p Policy) error {
 			if of.share <= 0 {
 				break
 			}
-			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(r.Seed, rng.PurposeWarmStart, 0, task.ID, 0))
+			conversation, ok, err := environment.Demonstration(task, of.kind, rng.New(seed, rng.PurposeWarmStart, 0, task.ID, 0))
 			var ids []int32
 			switch {
 			case err == nil && !ok:

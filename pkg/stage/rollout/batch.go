@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -18,7 +17,7 @@ import (
 
 // Batch is the traces of some rows of a plan.
 type Batch struct {
-	recipe      recipe.Recipe
+	settings    Settings
 	environment env.Env
 	evaluation  bool
 	traces      []planned
@@ -34,9 +33,9 @@ type planned struct {
 
 // NewBatch makes the traces of instances, which are the plan's rows from in.FirstRow on,
 // by row and then by sample.
-func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
-	of := sampling(r, in.Evaluation)
-	b := &Batch{recipe: r, environment: environment, evaluation: in.Evaluation}
+func NewBatch(s Settings, environment env.Env, instances []shard.Instance, in Inputs) (*Batch, error) {
+	of := s.sampling(in.Evaluation)
+	b := &Batch{settings: s, environment: environment, evaluation: in.Evaluation}
 	for i, instance := range instances {
 		task, ok := environment.Set().Task(instance.TaskID)
 		if !ok {
@@ -46,19 +45,19 @@ func NewBatch(r recipe.Recipe, environment env.Env, instances []shard.Instance, 
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range samples.numbers {
+		for _, number := range samples.numbers {
 			t := &Trace{
 				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
-				Sampling: samples.settings(s), MaxNewTokens: samples.maxNewTokens,
+				Sampling: samples.settings(number), MaxNewTokens: samples.maxNewTokens,
 				blind: in.Evaluation && environment.Traits().Validated,
 			}
-			t.Stream, t.DraftStream = trainingStreams(r.Seed, in.Iteration, instance.InstanceID, s)
-			t.Choices = rng.New(r.Seed, rng.PurposeScaffold, in.Iteration, instance.InstanceID, s)
+			t.Stream, t.DraftStream = trainingStreams(s.Seed, in.Iteration, instance.InstanceID, number)
+			t.Choices = rng.New(s.Seed, rng.PurposeScaffold, in.Iteration, instance.InstanceID, number)
 			if in.Evaluation {
-				t.Stream, t.DraftStream = evaluationStreams(r.Seed, task.ID, s)
-				t.Choices = rng.New(r.Seed, rng.PurposeScaffold, 0, task.ID, s)
+				t.Stream, t.DraftStream = evaluationStreams(s.Seed, task.ID, number)
+				t.Choices = rng.New(s.Seed, rng.PurposeScaffold, 0, task.ID, number)
 			}
-			b.traces = append(b.traces, planned{t, instance, s})
+			b.traces = append(b.traces, planned{t, instance, number})
 		}
 	}
 	return b, nil
@@ -138,26 +137,18 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 
 // Waits reports whether a trace waits for a score.
 func (b *Batch) Waits() bool {
-	for _, t := range b.traces {
-		if t.waits != shard.WaitNone {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.traces, func(t planned) bool { return t.waits != shard.WaitNone })
 }
 
 // Play lets the policy go on in all traces. More failures than may be are an
 // error.
 func (b *Batch) Play(ctx context.Context, sampler *Sampler) error {
-	all := make([]*Trace, len(b.traces))
-	for i, t := range b.traces {
-		all[i] = t.Trace
-	}
+	all := b.all()
 	if err := sampler.Play(ctx, b.environment, all); err != nil {
 		return err
 	}
 	if !b.evaluation {
-		return tooManyFailed(b.recipe, b.environment.Traits(), all)
+		return tooManyFailed(b.settings.Rollout.Remote, b.environment.Traits(), all)
 	}
 	// A measurement without some of its answers would be another measurement.
 	for _, t := range all {
@@ -216,7 +207,7 @@ func (b *Batch) metrics(rows []shard.Rollout) map[string]float64 {
 			m["waiting"]++
 		}
 	}
-	if b.recipe.Rollout.Remote != nil {
+	if b.settings.Rollout.Remote != nil {
 		addRemoteMetrics(m, b.all())
 	}
 	return m
@@ -237,7 +228,7 @@ type wave struct {
 	scores []shard.Score
 }
 
-func readWave(ctx context.Context, files stage.Files, names Wave) (w wave, cited []seal.Input, err error) {
+func readWave(ctx context.Context, files stage.Files, names stage.WaveRef) (w wave, cited []seal.Input, err error) {
 	cited = make([]seal.Input, 2)
 	if w.rows, cited[0], err = stage.ReadTable[shard.Rollout](ctx, files, names.Rollout); err != nil {
 		return w, nil, err

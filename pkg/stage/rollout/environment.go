@@ -65,7 +65,7 @@ func (e *environmentError) Unwrap() error { return e.err }
 
 // tooManyFailed reports a task of which more traces failed than may: by the
 // policy's server as the recipe bears, by the environment as its traits do.
-func tooManyFailed(r recipe.Recipe, traits env.Traits, traces []*Trace) error {
+func tooManyFailed(server *recipe.Remote, traits env.Traits, traces []*Trace) error {
 	var byServer, byEnvironment []error
 	for _, t := range traces {
 		var environment *environmentError
@@ -76,7 +76,7 @@ func tooManyFailed(r recipe.Recipe, traits env.Traits, traces []*Trace) error {
 			byServer = append(byServer, t.failed)
 		}
 	}
-	if n := len(byServer); n > 0 && float64(n) > r.Rollout.Remote.MaxFailed*float64(len(traces)) {
+	if n := len(byServer); n > 0 && float64(n) > server.MaxFailed*float64(len(traces)) {
 		return exitcode.WithHint(fmt.Errorf("%d of %d responses could not be had from the server; the first: %w", n, len(traces), byServer[0]),
 			"the task can be tried again; rollout.remote.max_failed is the share that may be left out")
 	}

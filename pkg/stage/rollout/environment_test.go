@@ -41,10 +41,10 @@ func TestEnvironmentFails(t *testing.T) {
 	r.Job.Plain = true // the policy has no seal
 	folder := r.Path("policy")
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+	r.Check(warm.InitPolicy(warm.SettingsOf(r.Recipe), r.Env, folder))
 	plan, instances := r.Plan(12)
 	play := func(name string, environment env.Env) (seal.Manifest, error) {
-		return rollout.Run(r.Context(), r.Job, environment, rollout.Inputs{
+		return rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, rollout.Inputs{
 			Plan: plan, LastRow: len(instances), PolicyFolder: folder, Iteration: 1, Of: 1, Output: r.Path(name),
 		})
 	}
@@ -93,10 +93,10 @@ func TestBegunResponse(t *testing.T) {
 	r.Job.Plain = true
 	folder := r.Path("policy")
 	r.Check(os.Mkdir(folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+	r.Check(warm.InitPolicy(warm.SettingsOf(r.Recipe), r.Env, folder))
 	r.Env = begun{r.Env}
 	plan, instances := r.Plan(2)
-	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{Plan: plan, LastRow: len(instances), PolicyFolder: folder, Iteration: 1, Of: 1, Output: r.Path("rollout.parquet")})
+	_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{Plan: plan, LastRow: len(instances), PolicyFolder: folder, Iteration: 1, Of: 1, Output: r.Path("rollout.parquet")})
 	r.Check(err)
 	text, err := tokenizer.Load(folder)
 	r.Check(err)

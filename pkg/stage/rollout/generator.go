@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
@@ -51,11 +51,11 @@ func (g engineGenerator) Generate(ctx context.Context, turns []remote.Turn) ([]r
 }
 
 // openGenerator opens what the recipe samples with.
-func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
-	spec := r.Rollout.Remote
+func openGenerator(ctx context.Context, s Settings, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
+	spec := s.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
-			Backend: r.Policy.Backend, Threads: process.Threads, DType: r.Policy.DType, Compute: r.Policy.Compute,
+			Backend: s.Policy.Backend, Threads: process.Threads, DType: s.Policy.DType, Compute: s.Policy.Compute,
 			Workload: policy.Workload{Generate: true}, Log: process.Log,
 		})
 		if err != nil {
@@ -88,11 +88,8 @@ func openGenerator(ctx context.Context, r recipe.Recipe, process stage.Process, 
 
 // serverLog is where the server of a task writes: beside the task's own log.
 func serverLog(logs, folder string) string {
-	if logs == "" {
-		logs = os.TempDir()
-	}
 	host, _ := os.Hostname()
-	return filepath.Join(logs, fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), host, os.Getpid()))
+	return filepath.Join(cmp.Or(logs, os.TempDir()), fmt.Sprintf("server-%s-%s-%d.log", filepath.Base(folder), host, os.Getpid()))
 }
 
 // filePrefix begins an address that is the name of a file with the address.

@@ -131,7 +131,7 @@ func TestRemoteFailures(t *testing.T) {
 		t.Errorf("%d of %d rows failed", failed, len(rows))
 	}
 	every = 3 // and more than a quarter
-	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+	_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: plan, LastRow: len(instances), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Output: r.Path("never.parquet"),
 	})
 	every = 100
@@ -150,7 +150,7 @@ func TestRemoteFailures(t *testing.T) {
 // TestRemoteAddressInAFile: whoever starts the server writes where it is.
 func TestRemoteAddressInAFile(t *testing.T) {
 	r, _ := remoteRig(t, "vllm")
-	spec := r.Job.Recipe.Rollout.Remote
+	spec := r.Recipe.Rollout.Remote
 	url := spec.URL
 	file := r.Path("server.txt")
 	t.Setenv("LATHE_TEST_FOLDER", filepath.Dir(file))
@@ -166,7 +166,7 @@ func TestRemoteAddressInAFile(t *testing.T) {
 		"file:relative.txt": exitcode.Usage, "$LATHE_TEST_NOTHING": exitcode.Usage, "file:" + r.Path("nowhere"): exitcode.Unavailable,
 	} {
 		spec.URL, spec.ReadySeconds = text, 0.1
-		_, err := rollout.OpenSampler(r.Context(), r.Job.Recipe, r.Job.Process, r.Policy(), 1)
+		_, err := rollout.OpenSampler(r.Context(), rollout.SettingsOf(r.Recipe), r.Job.Process, r.Policy(), 1)
 		if exitcode.Code(err) != code {
 			t.Errorf("%s: exit code %d: %v", text, exitcode.Code(err), err)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -32,15 +31,12 @@ type Inputs struct {
 	// scaffold are those of recipe.evaluation.
 	Evaluation bool
 	Wave       int
-	Before     *Wave // of this shard, the wave before; nil for wave 0
+	Before     *stage.WaveRef // of this shard, the wave before; nil for wave 0
 }
-
-// Wave names the files of one wave of a shard.
-type Wave struct{ Rollout, Score string }
 
 // Run lets the policy go on in each trace of a shard: from its prompt in wave
 // 0, and in later ones from where it waited for the score of the wave before.
-func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	instances, plan, err := stage.ReadPart[shard.Instance](ctx, job.Files, in.Plan, in.FirstRow, in.LastRow)
 	if err != nil {
@@ -51,12 +47,12 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		return seal.Manifest{}, err
 	}
 	cited = append([]seal.Input{plan}, cited...)
-	sampler, err := OpenSampler(ctx, job.Recipe, job.Process, in.PolicyFolder, environment.Traits().Turns)
+	sampler, err := OpenSampler(ctx, s, job.Process, in.PolicyFolder, environment.Traits().Turns)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer sampler.Close()
-	batch, err := NewBatch(job.Recipe, environment, instances, in)
+	batch, err := NewBatch(s, environment, instances, in)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -76,7 +72,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 		return seal.Manifest{}, err
 	}
 	rows := batch.Rows(in.Wave, in.PolicyVersion)
-	if job.Recipe.Score.Embedding == recipe.EmbeddingPolicy && !in.Evaluation {
+	if s.Embed && !in.Evaluation {
 		if err := sampler.embed(ctx, rows); err != nil {
 			return seal.Manifest{}, err
 		}
@@ -85,7 +81,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = batch.metrics(rows)
 	m.Metrics["tokens_read_again"] = float64(readAgain)
-	if job.Recipe.Rollout.Remote != nil {
+	if s.Rollout.Remote != nil {
 		m.Usage = map[string]float64{"requests": requests(batch.all())}
 	}
 	if err := sampler.Note(&m); err != nil {

@@ -23,7 +23,7 @@ import (
 
 func sample(r *stagetest.Rig, plan string, first, last int, name string) []shard.Rollout {
 	r.Helper()
-	_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+	_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 		Plan: plan, FirstRow: first, LastRow: last, PolicyFolder: r.Policy(), PolicyVersion: 3, Iteration: 1, Of: 1, Output: r.Path(name),
 	})
 	r.Check(err)
@@ -130,7 +130,7 @@ func TestJinjaFolders(t *testing.T) {
 	var rows [2][]shard.Rollout
 	for i, folder := range []string{r.Policy(), foreign} {
 		output := r.Path(fmt.Sprintf("rollout-%d.parquet", i))
-		_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{Plan: plan, LastRow: 6, PolicyFolder: folder, Of: 1, Output: output})
+		_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{Plan: plan, LastRow: 6, PolicyFolder: folder, Of: 1, Output: output})
 		r.Check(err)
 		rows[i] = stagetest.Read[shard.Rollout](r, output)
 		for k := range rows[i] {
@@ -165,7 +165,7 @@ func TestCutsDoNotShow(t *testing.T) {
 	if diff := cmp.Diff(whole, cut); diff != "" {
 		t.Errorf("rows (-whole +cut):\n%s", diff)
 	}
-	group := r.Job.Recipe.Rollout.Group
+	group := r.Recipe.Rollout.Group
 	for i, row := range whole {
 		if row.InstanceID != instances[i/group].InstanceID || int(row.Sample) != i%group || row.PolicyVersion != 3 {
 			t.Errorf("row %d is instance %s sample %d of version %d", i, row.InstanceID, row.Sample, row.PolicyVersion)
@@ -181,14 +181,14 @@ func TestRowsOutOfThePlanAreRefused(t *testing.T) {
 	r := stagetest.New(t)
 	plan, rows := r.Plan(2)
 	in := rollout.Inputs{Plan: plan, LastRow: 3, PolicyFolder: r.Policy(), Output: r.Path("rollout.parquet")}
-	if _, err := rollout.Run(r.Context(), r.Job, r.Env, in); exitcode.Code(err) != exitcode.Data {
+	if _, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, in); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("row 3 of 2: %v", err)
 	}
 	rows[1].TaskID = "nowhere"
 	other := r.Path("other.parquet")
 	r.Check(stagetest.Write(other, rows))
 	in.Plan, in.LastRow = other, 2
-	if _, err := rollout.Run(r.Context(), r.Job, r.Env, in); exitcode.Code(err) != exitcode.Data {
+	if _, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, in); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }

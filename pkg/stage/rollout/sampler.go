@@ -12,7 +12,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -35,28 +34,28 @@ type Sampler struct {
 
 // OpenSampler opens a policy folder for sampling with what the recipe names. An
 // attempt has at most so many messages of the policy.
-func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, folder string, turns int) (*Sampler, error) {
+func OpenSampler(ctx context.Context, s Settings, process stage.Process, folder string, turns int) (*Sampler, error) {
 	defer phase.Enter(phase.Load)()
-	format, err := stage.LoadChat(r.Policy, folder)
+	format, err := stage.LoadChat(s.Policy, folder)
 	if err != nil {
 		return nil, err
 	}
-	generator, err := openGenerator(ctx, r, process, folder, format.Tokenizer())
+	generator, err := openGenerator(ctx, s, process, folder, format.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
 	own := shard.LogProbsEngine
-	if r.Rollout.Remote != nil {
+	if s.Rollout.Remote != nil {
 		own = shard.LogProbsServer
 	}
-	stops, err := stopstring.New(r.Rollout.Stop)
+	stops, err := stopstring.New(s.Rollout.Stop)
 	if err != nil {
 		return nil, err
 	}
 	return &Sampler{
 		Chat: format, generator: generator, own: own,
-		stops: stops, includeStop: r.Rollout.IncludeStop, turns: turns,
-		rendersElsewhere: r.Rollout.Remote != nil && r.Rollout.Remote.API == remote.Chat,
+		stops: stops, includeStop: s.Rollout.IncludeStop, turns: turns,
+		rendersElsewhere: s.Rollout.Remote != nil && s.Rollout.Remote.API == remote.Chat,
 	}, nil
 }
 

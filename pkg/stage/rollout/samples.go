@@ -2,9 +2,9 @@ package rollout
 
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // samples says how often and how each instance is sampled.
@@ -23,15 +23,15 @@ func (s samples) settings(number int) policy.Sampling {
 	return s.sampled
 }
 
-// training is how the recipe samples what is trained on.
-func training(r recipe.Recipe) (samples, error) {
-	attempts, err := r.NewScaffold()
+// training is how a recipe samples what is trained on.
+func (r Settings) training() (samples, error) {
+	attempts, err := r.Scaffold.Training()
 	if err != nil {
 		return samples{}, err
 	}
 	s := samples{
 		scaffold: attempts, maxNewTokens: r.Rollout.NewTokens(),
-		sampled: policy.Sampling{Temperature: float32(r.Rollout.Temperature), TopK: r.Rollout.TopK, TopP: float32(r.Rollout.TopP)},
+		sampled: stage.Sampling(r.Rollout),
 	}
 	for number := range r.Rollout.Group {
 		s.numbers = append(s.numbers, number)
@@ -40,12 +40,12 @@ func training(r recipe.Recipe) (samples, error) {
 }
 
 // measuring is how it samples a set of held-out problems.
-func measuring(r recipe.Recipe, set string) (samples, error) {
+func (r Settings) measuring(set string) (samples, error) {
 	m, err := r.Evaluation.Of(set)
 	if err != nil {
 		return samples{}, err
 	}
-	attempts, err := r.NewEvaluationScaffold(m.Steps)
+	attempts, err := r.Scaffold.Measuring(r.Evaluation, m.Steps)
 	if err != nil {
 		return samples{}, err
 	}
@@ -63,7 +63,7 @@ func measuring(r recipe.Recipe, set string) (samples, error) {
 }
 
 // sampling makes what says how each instance is sampled.
-func sampling(r recipe.Recipe, evaluation bool) func(shard.Instance) (samples, error) {
+func (r Settings) sampling(evaluation bool) func(shard.Instance) (samples, error) {
 	known := map[string]samples{} // by set
 	return func(instance shard.Instance) (samples, error) {
 		s, ok := known[instance.Set]
@@ -72,9 +72,9 @@ func sampling(r recipe.Recipe, evaluation bool) func(shard.Instance) (samples, e
 		}
 		var err error
 		if evaluation {
-			s, err = measuring(r, instance.Set)
+			s, err = r.measuring(instance.Set)
 		} else {
-			s, err = training(r)
+			s, err = r.training()
 		}
 		known[instance.Set] = s
 		return s, err

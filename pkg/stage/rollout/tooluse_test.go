@@ -224,7 +224,7 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	r.Job.Plain = true // the policy has no seal
 	server.folder = r.Path("policy")
 	r.Check(os.Mkdir(server.folder, 0o755))
-	r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, server.folder))
+	r.Check(warm.InitPolicy(warm.SettingsOf(r.Recipe), r.Env, server.folder))
 	format, err := chat.Load(server.folder, time.Time{})
 	r.Check(err)
 	plan, instances := r.Plan(tasks)
@@ -254,12 +254,12 @@ func playScripts(t *testing.T, folder, halves string, tasks int) {
 	for number, policy := range scriptedPolicies {
 		server.say = func(task env.Task, step int) string { return policy.say(byID[task.ID], step) }
 		rollouts := r.Path(fmt.Sprintf("rollout-%d.parquet", number))
-		_, err := rollout.Run(r.Context(), r.Job, r.Env, rollout.Inputs{
+		_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), r.Env, rollout.Inputs{
 			Plan: plan, LastRow: len(instances), PolicyFolder: server.folder, Iteration: 1, Of: 1, Output: rollouts,
 		})
 		r.Check(err)
 		scores := r.Path(fmt.Sprintf("score-%d.parquet", number))
-		_, err = score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: scores})
+		_, err = score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: scores})
 		r.Check(err)
 		rows, verdicts := stagetest.Read[shard.Rollout](r, rollouts), stagetest.Read[shard.Score](r, scores)
 		if len(verdicts) != tasks {

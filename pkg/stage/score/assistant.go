@@ -11,13 +11,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // openAssistant opens the policy that the recipe lends to environments.
-func openAssistant(job stage.Job) (assistant env.Assistant, release func() error, err error) {
-	spec := job.Recipe.Score.Assistant
+func openAssistant(job stage.Job, spec *recipe.Assistant) (assistant env.Assistant, release func() error, err error) {
 	if spec.URL != "" {
 		url, key, err := spec.Resolve()
 		if err != nil {

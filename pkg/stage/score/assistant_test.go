@@ -64,7 +64,7 @@ func TestAssistant(t *testing.T) {
 			if evaluation {
 				output = r.Path("evalassisted.parquet")
 			}
-			_, err := score.Run(r.Context(), r.Job, e, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: output, Evaluation: evaluation})
+			_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, e, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: output, Evaluation: evaluation})
 			r.Check(err)
 			if evaluation {
 				if e.assistant != nil {

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -99,7 +100,5 @@ func (a *audit) into(metrics map[string]float64) {
 		return // nothing was scored
 	}
 	metrics[MetricRewardMin], metrics[MetricRewardMax] = a.min, a.max
-	for name, value := range a.metrics {
-		metrics[name] = value
-	}
+	maps.Copy(metrics, a.metrics)
 }

@@ -51,7 +51,7 @@ func TestBrief(t *testing.T) {
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "7", shard.OutcomeOK })
 	for _, policy := range []string{r.Policy(), ""} {
 		output := r.Path("score" + filepath.Base(policy) + ".parquet")
-		m, err := score.Run(r.Context(), r.Job, &talkative{Env: r.Env}, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: output, Policy: policy})
+		m, err := score.Run(r.Context(), r.Job, r.Recipe.Score, &talkative{Env: r.Env}, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: output, Policy: policy})
 		r.Check(err)
 		for _, row := range stagetest.Read[shard.Score](r, output) {
 			if cut := row.Feedback == want; cut != (policy != "") {
@@ -66,11 +66,11 @@ func TestBrief(t *testing.T) {
 			t.Errorf("policy %q: the manifest's inputs are %v", policy, m.Inputs)
 		}
 	}
-	sampler, err := rollout.OpenSampler(r.Context(), r.Job.Recipe, r.Job.Process, r.Policy(), 1)
+	sampler, err := rollout.OpenSampler(r.Context(), rollout.SettingsOf(r.Recipe), r.Job.Process, r.Policy(), 1)
 	r.Check(err)
 	defer sampler.Close()
 	measured := &talkative{Env: r.Env}
-	_, err = evaluate.Measure(r.Context(), r.Job.Recipe, measured, sampler, 0, 1, 0)
+	_, err = evaluate.Measure(r.Context(), rollout.SettingsOf(r.Recipe), measured, sampler, 0, 1, 0)
 	r.Check(err)
 	if measured.tail == nil || measured.tail(told, 12) != want {
 		t.Error("a measured policy is told in tokens of another")

@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/policy/remote"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // askForEmbeddings gives the scores of this wave the embeddings that the recipe's server has
 // of their responses. Equal texts are asked for once.
-func (s scorer) askForEmbeddings(ctx context.Context, job stage.Job, traces [][]shard.Rollout, verdicts []verdict) error {
-	spec := job.Recipe.Score.Endpoint
+func (s scorer) askForEmbeddings(ctx context.Context, spec *recipe.Endpoint, traces [][]shard.Rollout, verdicts []verdict) error {
 	url, key, err := spec.Resolve()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s scorer) askForEmbeddings(ctx context.Context, job stage.Job, traces [][]
 	}
 	embeddings, err := remote.Embed(ctx, remote.Options{
 		URL: url, Key: key, Model: spec.Model, Section: "score.endpoint", Concurrency: spec.Concurrency,
-		Timeout: stage.Seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: stage.Seconds(spec.BackoffSeconds), Log: job.Log,
+		Timeout: stage.Seconds(spec.TimeoutSeconds), Retries: spec.Retries, Backoff: stage.Seconds(spec.BackoffSeconds), Log: s.log,
 	}, spec.Batch, texts)
 	if err != nil {
 		return err

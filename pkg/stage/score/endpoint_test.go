@@ -49,7 +49,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("the server was asked for %q, want %q", asked, want)
 	}
 	asked = nil
-	_, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("evalscore.parquet"), Evaluation: true})
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("evalscore.parquet"), Evaluation: true})
 	r.Check(err)
 	if len(asked) > 0 {
 		t.Errorf("an evaluation asked for %q", asked)

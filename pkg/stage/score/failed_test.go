@@ -42,7 +42,7 @@ func TestTooManyFailed(t *testing.T) {
 		return nil
 	}}
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
-	_, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in)
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in)
 	if err == nil || !strings.Contains(err.Error(), "2 of 5 responses could not be scored; the first: no cage can be built here") {
 		t.Errorf("two of five, 0.2 borne: %v", err)
 	}
@@ -51,7 +51,7 @@ func TestTooManyFailed(t *testing.T) {
 	}
 	asked = 0
 	delete(down, instances[3].Messages[0].Content)
-	if _, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in); err != nil || asked != 1+3 {
+	if _, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in); err != nil || asked != 1+3 {
 		t.Errorf("one of five on another node: %v, asked %d times; want one verdict that had failed, and three tries of the other", err, asked)
 	}
 	rows := stagetest.Read[shard.Score](r, in.Output)
@@ -80,7 +80,7 @@ func TestFailsTheSameWay(t *testing.T) {
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "7", shard.OutcomeOK })
 	failing := stagetest.Failing{Env: r.Env, Fail: func([]shard.Message) error { return refusal("KeyError: 'answer' (reward.py:7)") }}
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
-	_, err := score.Run(r.Context(), r.Job, slow{failing, 0.2}, in)
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in)
 	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "scoring failed in the same way for each of 5 responses") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
 		t.Errorf("code %d: %v", exitcode.Code(err), err)
 	}

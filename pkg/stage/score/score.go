@@ -55,7 +55,7 @@ func (in Inputs) readPlan(ctx context.Context, f stage.Files) ([]shard.Instance,
 // one trace is that row's outcome, never the policy's reward; a trace that
 // cannot have been had in this environment is an error. Where scores are
 // slow, those that a killed task had reached are not made again.
-func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	rollouts, rolloutInput, err := stage.ReadTable[shard.Rollout](ctx, job.Files, in.Rollout)
 	if err != nil {
@@ -78,10 +78,10 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
-	s := scorer{environment: environment, attempt: job.Attempt, embedding: job.Recipe.Score.Embedding, log: job.Log}
+	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, log: job.Log}
 	assisted, helped := environment.(env.Assisted)
-	if helped && job.Recipe.Score.Assistant != nil && !in.Evaluation {
-		assistant, release, err := openAssistant(job)
+	if helped && spec.Assistant != nil && !in.Evaluation {
+		assistant, release, err := openAssistant(job, spec.Assistant)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
@@ -118,7 +118,7 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	executed := phase.Enter(phase.Execute)
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(atATime(environment.Traits(), job.Threads))
+	group.SetLimit(AtATime(environment.Traits(), job.Threads))
 	for _, i := range longestFirst(environment, tasks, traces) {
 		trace := traces[i]
 		if verdicts[i].done {
@@ -148,8 +148,8 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	if err := tooManyFailed(environment.Traits(), verdicts); err != nil {
 		return seal.Manifest{}, err
 	}
-	if job.Recipe.Score.Embedding == recipe.EmbeddingEndpoint && !in.Evaluation {
-		if err := s.askForEmbeddings(ctx, job, traces, verdicts); err != nil {
+	if spec.Embedding == recipe.EmbeddingEndpoint && !in.Evaluation {
+		if err := s.askForEmbeddings(ctx, spec.Endpoint, traces, verdicts); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
@@ -168,13 +168,9 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	return m, err
 }
 
-// atATime is how many traces are scored at a time.
-func atATime(traits env.Traits, threads int) int {
-	n := traits.AtATime
-	if n == 0 {
-		n = max(1, threads/max(1, traits.Threads))
-	}
-	return n * max(1, traits.Batch)
+// AtATime is how many traces are scored at a time.
+func AtATime(traits env.Traits, threads int) int {
+	return cmp.Or(traits.AtATime, max(1, threads/max(1, traits.Threads))) * max(1, traits.Batch)
 }
 
 // longestFirst is the order in which traces are scored: one that takes long and

@@ -35,7 +35,7 @@ func answers(r *stagetest.Rig, instances []shard.Instance, text func(i int) (con
 
 func run(r *stagetest.Rig, plan, rollouts string) ([]shard.Score, map[string]float64) {
 	r.Helper()
-	m, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")})
+	m, err := score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")})
 	r.Check(err)
 	return stagetest.Read[shard.Score](r, r.Path("score.parquet")), m.Metrics
 }
@@ -139,7 +139,7 @@ func TestImpossibleResponse(t *testing.T) {
 		tries++
 		return exitcode.Dataf("the calls give something else")
 	}}
-	_, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "row 1: the calls give something else") || tries != 1 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
@@ -151,7 +151,7 @@ func TestRolloutOfAnotherPlanIsRefused(t *testing.T) {
 	plan, instances := r.Plan(2)
 	instances[1].InstanceID = "i000009-000001"
 	rollouts := answers(r, instances, func(int) (string, shard.Outcome) { return "1", shard.OutcomeOK })
-	_, err := score.Run(r.Context(), r.Job, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, r.Env, score.Inputs{Plan: plan, Rollout: rollouts, Of: 1, Output: r.Path("score.parquet")})
 	if exitcode.Code(err) != exitcode.Data {
 		t.Fatalf("got %v", err)
 	}

@@ -21,11 +21,11 @@ import (
 
 // OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
-// policy that it adapts, and else empty.
-func OpenTrained(r recipe.Recipe, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+// policy that it adapts, and else empty. A new adapter is drawn from the seed.
+func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
 	defer phase.Enter(phase.Load)()
-	options := EngineOptions(r.Policy, process, o, true, workload)
-	wanted := r.Policy.LoRA
+	options := EngineOptions(p, process, o, true, workload)
+	wanted := p.LoRA
 	adapted, err := checkpoint.IsAdapter(folder)
 	if err != nil {
 		return nil, "", err
@@ -43,7 +43,7 @@ func OpenTrained(r recipe.Recipe, process stage.Process, o objective.Optimizer, 
 		if err != nil {
 			return nil, "", err
 		}
-		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), r.Seed)
+		adapter, err := policy.InitAdapter(config, LoRAOf(*wanted), seed)
 		if err != nil {
 			return nil, "", err
 		}
@@ -70,28 +70,25 @@ func LoRAOf(l recipe.LoRA) policy.LoRA {
 // SealBase seals a copy of the policy that the run's adapters adapt. The
 // weights take no room where the file system has links.
 func SealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	folder, err := seal.CreateFolder(to, attempt)
-	if err != nil {
-		return seal.Manifest{}, err
-	}
-	defer folder.Abort()
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != checkpoint.IndexFile {
-			continue
+	return sealed(to, attempt, m, func(folder *seal.FolderWriter) error {
+		for _, entry := range entries {
+			name := entry.Name()
+			if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".safetensors") && name != checkpoint.IndexFile {
+				continue
+			}
+			if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
+				return fmt.Errorf("copying the policy %q: %w", from, err)
+			}
 		}
-		if err := folder.Adopt(name, filepath.Join(from, name)); err != nil {
-			return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
+		if err := checkpoint.CarryFiles(folder.Path(), from); err != nil {
+			return fmt.Errorf("copying the policy %q: %w", from, err)
 		}
-	}
-	if err := checkpoint.CarryFiles(folder.Path(), from); err != nil {
-		return seal.Manifest{}, fmt.Errorf("copying the policy %q: %w", from, err)
-	}
-	return folder.Commit(m)
+		return nil
+	})
 }
 
 // SavePolicy seals an engine's trained weights as a policy folder like the one
@@ -102,7 +99,8 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 	if err := engine.Err(); err != nil {
 		return seal.Manifest{}, fmt.Errorf("reading the weights: %w", err)
 	}
-	return sealed(to, attempt, m, func(folder string) error {
+	return sealed(to, attempt, m, func(w *seal.FolderWriter) error {
+		folder := w.Path()
 		if head != nil {
 			if err := checkpoint.SaveValueHead(folder, *head); err != nil {
 				return err
@@ -125,17 +123,17 @@ func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attemp
 
 // SaveWhole seals weights as a policy folder like the one that they came from.
 func SaveWhole(weights []policy.Tensor, from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
-	return sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveLike(folder, from, weights) })
+	return sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveLike(w.Path(), from, weights) })
 }
 
 // sealed seals a folder that write fills.
-func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folder string) error) (seal.Manifest, error) {
+func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folder *seal.FolderWriter) error) (seal.Manifest, error) {
 	folder, err := seal.CreateFolder(path, attempt)
 	if err != nil {
 		return seal.Manifest{}, err
 	}
 	defer folder.Abort()
-	if err := write(folder.Path()); err != nil {
+	if err := write(folder); err != nil {
 		return seal.Manifest{}, err
 	}
 	return folder.Commit(m)

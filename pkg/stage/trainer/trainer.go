@@ -79,10 +79,16 @@ func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer
 	}
 }
 
+// Passes are the bounds of schedule on forward and backward passes, in tokens.
+type Passes struct{ SharedPromptTokens, MicroBatchTokens int }
+
+// PassesOf are those of a recipe's schedule.
+func PassesOf(s recipe.Schedule) Passes { return Passes{s.SharedPromptTokens, s.MicroBatchTokens} }
+
 // Workload is that of a policy which is not trained, with sequences of at most
 // longest tokens; 0 for as many as the policy takes.
-func Workload(r recipe.Recipe, longest int) policy.Workload {
-	return policy.Workload{Longest: longest, Shared: r.Schedule.SharedPromptTokens, PassTokens: r.Schedule.MicroBatchTokens}
+func (p Passes) Workload(longest int) policy.Workload {
+	return policy.Workload{Longest: longest, Shared: p.SharedPromptTokens, PassTokens: p.MicroBatchTokens}
 }
 
 // LoadOptimizer gives an engine the moments that were sealed in a folder.
@@ -100,7 +106,7 @@ func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal
 	if err := engine.Err(); err != nil {
 		return fmt.Errorf("reading the optimizer's state: %w", err)
 	}
-	_, err := sealed(to, attempt, m, func(folder string) error { return checkpoint.SaveOptimizer(folder, tensors, steps) })
+	_, err := sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveOptimizer(w.Path(), tensors, steps) })
 	return err
 }
 

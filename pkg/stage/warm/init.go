@@ -21,13 +21,13 @@ var specialToken = regexp.MustCompile(`<\|[^|>]+\|>`)
 
 // InitPolicy writes a policy with random weights, as the recipe describes it,
 // into a folder. A byte-pair tokenizer is trained on the training problems.
-func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
-	n := r.Policy.New
-	made, tok, err := newChat(r, environment)
+func InitPolicy(s Settings, environment env.Env, folder string) error {
+	n := s.Policy.New
+	made, tok, err := newChat(s.Policy, environment)
 	if err != nil {
 		return err
 	}
-	if err := tok.Save(folder, tokenizer.ChatFormat(r.Policy.Chat), n.MaxPositionEmbeddings); err != nil {
+	if err := tok.Save(folder, tokenizer.ChatFormat(s.Policy.Chat), n.MaxPositionEmbeddings); err != nil {
 		return err
 	}
 	config := shape(*n, tok.Size())
@@ -35,11 +35,11 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	weights, err := policy.Init(config, r.Seed)
+	weights, err := policy.Init(config, s.Seed)
 	if err != nil {
 		return err
 	}
-	if r.Policy.DType == "bfloat16" {
+	if s.Policy.DType == "bfloat16" {
 		for i := range weights {
 			weights[i].DType = safetensors.BF16
 		}
@@ -50,29 +50,29 @@ func InitPolicy(r recipe.Recipe, environment env.Env, folder string) error {
 // Chat is the chat format of the policy that a run starts from, in a folder, or for an
 // empty one made by the run itself, and the tokens of its longest sequence. It is nil where
 // neither is known.
-func Chat(r recipe.Recipe, environment env.Env, folder string) (format chat.Chat, positions int, err error) {
+func Chat(p recipe.Policy, environment env.Env, folder string) (format chat.Chat, positions int, err error) {
 	switch {
 	case folder != "":
 		config, err := checkpoint.LoadConfig(folder)
 		if err != nil {
 			return nil, 0, err
 		}
-		format, err = stage.LoadChat(r.Policy, folder)
+		format, err = stage.LoadChat(p, folder)
 		return format, config.MaxPositionEmbeddings, err
-	case r.Policy.New != nil:
-		c, _, err := newChat(r, environment)
+	case p.New != nil:
+		c, _, err := newChat(p, environment)
 		if err != nil {
 			return nil, 0, err
 		}
-		return chat.House(c), r.Policy.New.MaxPositionEmbeddings, nil
+		return chat.House(c), p.New.MaxPositionEmbeddings, nil
 	}
 	return nil, 0, nil
 }
 
 // newChat makes the tokenizer and the chat format of a new policy.
-func newChat(r recipe.Recipe, environment env.Env) (*tokenizer.Chat, *tokenizer.Tokenizer, error) {
-	format := tokenizer.ChatFormat(r.Policy.Chat)
-	tok, err := newTokenizer(r, environment, format)
+func newChat(p recipe.Policy, environment env.Env) (*tokenizer.Chat, *tokenizer.Tokenizer, error) {
+	format := tokenizer.ChatFormat(p.Chat)
+	tok, err := newTokenizer(p, environment, format)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,12 +82,12 @@ func newChat(r recipe.Recipe, environment env.Env) (*tokenizer.Chat, *tokenizer.
 
 // Shape is that of the policy that a run makes for itself, with as large a vocabulary
 // as its tokenizer may have: less where the training problems have too few words for it.
-func Shape(r recipe.Recipe) policy.Config {
-	vocabulary := r.Policy.New.VocabSize
-	if r.Policy.New.Tokenizer == "bytes" {
-		vocabulary = 256 + len(specialTokens(tokenizer.ChatFormat(r.Policy.Chat)))
+func Shape(p recipe.Policy) policy.Config {
+	vocabulary := p.New.VocabSize
+	if p.New.Tokenizer == "bytes" {
+		vocabulary = 256 + len(specialTokens(tokenizer.ChatFormat(p.Chat)))
 	}
-	return shape(*r.Policy.New, vocabulary)
+	return shape(*p.New, vocabulary)
 }
 
 func shape(n recipe.NewPolicy, vocabulary int) policy.Config {
@@ -106,19 +106,19 @@ func shape(n recipe.NewPolicy, vocabulary int) policy.Config {
 
 // newTokenizer makes the tokenizer with the special tokens that the chat
 // format names.
-func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
+func newTokenizer(p recipe.Policy, environment env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
 	specials := specialTokens(f)
 	roles := tokenizer.Roles{}
 	if stops := specialToken.FindAllString(f.AssistantSuffix, -1); len(stops) > 0 {
 		roles.EOS, roles.Pad = stops[0], stops[0]
 	}
-	switch r.Policy.New.Tokenizer {
+	switch p.New.Tokenizer {
 	case "bytes":
 		return tokenizer.NewBytes(specials, roles)
 	case "bpe":
-		return tokenizer.Train(trainingTexts(environment), r.Policy.New.VocabSize, specials, roles)
+		return tokenizer.Train(trainingTexts(environment), p.New.VocabSize, specials, roles)
 	case "numbers":
-		return tokenizer.TrainNumbers(trainingTexts(environment), r.Policy.New.VocabSize, specials, roles)
+		return tokenizer.TrainNumbers(trainingTexts(environment), p.New.VocabSize, specials, roles)
 	case "words":
 		// What was never seen beside a digit is never merged with one.
 		var texts []string
@@ -126,9 +126,9 @@ func newTokenizer(r recipe.Recipe, environment env.Env, f tokenizer.ChatFormat) 
 		for _, task := range environment.Set().Tasks(env.Train) {
 			texts = append(texts, strings.FieldsFunc(task.Question+"\n"+task.Answer, digit)...)
 		}
-		return tokenizer.Train(texts, r.Policy.New.VocabSize, specials, roles)
+		return tokenizer.Train(texts, p.New.VocabSize, specials, roles)
 	}
-	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", r.Policy.New.Tokenizer)
+	return nil, exitcode.Usagef("policy.new.tokenizer: %q is not bytes, bpe, words or numbers", p.New.Tokenizer)
 }
 
 // specialTokens are those that a chat format names, in order.

@@ -32,7 +32,7 @@ func TestTokensOfNewPolicies(t *testing.T) {
 				"data.train.generate.kinds=[comparison__closest]", "data.train.generate.levels=[5]", "data.train.generate.count=500")
 			folder := r.Path("policy")
 			r.Check(os.Mkdir(folder, 0o755))
-			r.Check(warm.InitPolicy(r.Job.Recipe, r.Env, folder))
+			r.Check(warm.InitPolicy(warm.SettingsOf(r.Recipe), r.Env, folder))
 			config, err := checkpoint.LoadConfig(folder)
 			r.Check(err)
 			if got := fmt.Sprint(config.InitializerRange); got != test.initializerRange {

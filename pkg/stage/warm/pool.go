@@ -57,7 +57,7 @@ func CheckPool(ctx context.Context, path, folder string, o seal.Options) (seal.M
 }
 
 // pooled are the batches of a checkpoint's steps, and the pool that they are from.
-func pooled(ctx context.Context, job stage.Job, in Inputs, folder string) ([]batch, seal.Input, error) {
+func pooled(ctx context.Context, job stage.Job, s Settings, in Inputs, folder string) ([]batch, seal.Input, error) {
 	m, err := CheckPool(ctx, in.Pool, folder, job.Reading)
 	if err != nil {
 		return nil, seal.Input{}, err
@@ -66,8 +66,8 @@ func pooled(ctx context.Context, job stage.Job, in Inputs, folder string) ([]bat
 		return nil, seal.Input{}, exitcode.WithHint(exitcode.Dataf("pool %q has changed since the run was made: content sha256 %s, was %s", in.Pool, m.ContentSHA256, in.PoolSHA256),
 			"put the file back, or start a new run with the new file")
 	}
-	size := job.Recipe.WarmStart.Batch
-	order := poolOrder(job.Recipe.Seed, int(m.Rows), in.FirstStep*size, in.LastStep*size)
+	size := s.WarmStart.Batch
+	order := poolOrder(s.Seed, int(m.Rows), in.FirstStep*size, in.LastStep*size)
 	wanted := map[int]poolRow{}
 	for _, at := range order {
 		wanted[at] = poolRow{}

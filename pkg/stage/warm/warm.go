@@ -3,6 +3,7 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,10 +40,23 @@ type Inputs struct {
 	Base string
 }
 
+// Settings are what a warm start reads of a recipe.
+type Settings struct {
+	Seed             uint64
+	Policy           recipe.Policy
+	WarmStart        recipe.WarmStart
+	MicroBatchTokens int // of a pass; 0 leaves them to the engine
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{r.Seed, r.Policy, r.WarmStart, r.Schedule.MicroBatchTokens}
+}
+
 // Run makes or copies the first policy and takes the supervised steps of
 // one checkpoint: plain negative log-likelihood of correct demonstrations or of
 // what a pool holds, averaged over the tokens of a step.
-func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (seal.Manifest, error) {
+func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	var folder string
 	var cited []seal.Input
@@ -51,11 +65,11 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	case in.Policy != "":
 		folder = in.Policy
 		cited, err = job.VerifyPolicy(ctx, folder)
-	case job.Recipe.Policy.New == nil:
+	case s.Policy.New == nil:
 		folder = in.Source
 	default:
 		var cleanup func()
-		folder, cleanup, err = newPolicy(job.Recipe, environment, in.PolicyOutput, job.Attempt)
+		folder, cleanup, err = newPolicy(s, environment, in.PolicyOutput, job.Attempt)
 		defer cleanup()
 	}
 	if err != nil {
@@ -67,19 +81,19 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	}
 	// The demonstrations come first: what the engine plans for is their length.
 	var batches []batch
-	if in.LastStep > in.FirstStep && !recent.below(job.Recipe.WarmStart.StopLoss) {
+	if in.LastStep > in.FirstStep && !recent.below(s.WarmStart.StopLoss) {
 		if in.Pool != "" {
 			var pool seal.Input
-			batches, pool, err = pooled(ctx, job, in, folder)
+			batches, pool, err = pooled(ctx, job, s, in, folder)
 			cited = append(cited, pool)
 		} else {
-			batches, err = demonstrated(ctx, job.Recipe, environment, folder, in)
+			batches, err = demonstrated(ctx, s, environment, folder, in)
 		}
 		if err != nil {
 			return seal.Manifest{}, err
 		}
 	}
-	engine, base, err := trainer.OpenTrained(job.Recipe, job.Process, job.Recipe.WarmStart.Optimizer, folder, Workload(job.Recipe, longestOf(batches)))
+	engine, base, err := trainer.OpenTrained(s.Policy, s.Seed, job.Process, s.WarmStart.Optimizer, folder, Workload(s, longestOf(batches)))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -107,21 +121,21 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 	var loss, learned float64
 	steps := 0
 	for i, batch := range batches {
-		if recent.below(job.Recipe.WarmStart.StopLoss) {
+		if recent.below(s.WarmStart.StopLoss) {
 			break
 		}
 		if err := ctx.Err(); err != nil {
 			return seal.Manifest{}, err
 		}
 		step := in.FirstStep + i
-		if loss, err = batch.learn(engine, job.Recipe, step); err != nil {
+		if loss, err = batch.learn(engine, s, step); err != nil {
 			return seal.Manifest{}, fmt.Errorf("warm-start step %d: %w", step, err)
 		}
 		recent.add(loss)
 		steps++
 		learned += float64(batch.tokens)
-		if (step+1)%100 == 0 || step+1 == in.LastStep || recent.below(job.Recipe.WarmStart.StopLoss) {
-			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, job.Recipe.WarmStart.Steps, loss, recent.mean())
+		if (step+1)%100 == 0 || step+1 == in.LastStep || recent.below(s.WarmStart.StopLoss) {
+			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, s.WarmStart.Steps, loss, recent.mean())
 		}
 	}
 	m.Metrics = map[string]float64{
@@ -140,35 +154,33 @@ func Run(ctx context.Context, job stage.Job, environment env.Env, in Inputs) (se
 }
 
 // newPolicy makes the policy that the recipe describes in a temporary folder.
-func newPolicy(r recipe.Recipe, environment env.Env, output string, attempt seal.Attempt) (folder string, cleanup func(), err error) {
+func newPolicy(s Settings, environment env.Env, output string, attempt seal.Attempt) (folder string, cleanup func(), err error) {
 	// A folder to be sealed that never is: whatever a kill leaves of it is
 	// swept like other unfinished work.
 	scratch, err := seal.CreateFolder(output, attempt)
 	if err != nil {
 		return "", func() {}, err
 	}
-	return scratch.Path(), func() { _ = scratch.Abort() }, InitPolicy(r, environment, scratch.Path())
+	return scratch.Path(), func() { _ = scratch.Abort() }, InitPolicy(s, environment, scratch.Path())
 }
 
 // Workload is what a warm start asks of its engine, with sequences of at most
 // longest tokens; 0 for as many as the policy takes.
-func Workload(r recipe.Recipe, longest int) policy.Workload {
-	w := trainer.Workload(r, longest)
-	w.Shared = 0 // each demonstration is learned by itself
-	return w
+func Workload(s Settings, longest int) policy.Workload {
+	return policy.Workload{Longest: longest, PassTokens: s.MicroBatchTokens}
 }
 
 // demonstrator makes the demonstrations of each step.
 type demonstrator struct {
-	recipe      recipe.Recipe
+	Settings
 	environment env.Env
 	tasks       []env.Task
 	chat        chat.Chat
 }
 
 // demonstrated are the batches of a checkpoint's steps.
-func demonstrated(ctx context.Context, r recipe.Recipe, environment env.Env, folder string, in Inputs) ([]batch, error) {
-	d, err := newDemonstrator(r, environment, folder)
+func demonstrated(ctx context.Context, s Settings, environment env.Env, folder string, in Inputs) ([]batch, error) {
+	d, err := newDemonstrator(s, environment, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -203,13 +215,13 @@ func longestOf(batches []batch) int {
 	return longest
 }
 
-func newDemonstrator(r recipe.Recipe, environment env.Env, folder string) (*demonstrator, error) {
-	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", r.WarmStart.Kinds)
+func newDemonstrator(s Settings, environment env.Env, folder string) (*demonstrator, error) {
+	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", s.WarmStart.Kinds)
 	if err != nil {
 		return nil, err
 	}
-	d := &demonstrator{recipe: r, environment: environment, tasks: tasks}
-	d.chat, err = stage.LoadChat(r.Policy, folder)
+	d := &demonstrator{Settings: s, environment: environment, tasks: tasks}
+	d.chat, err = stage.LoadChat(s.Policy, folder)
 	return d, err
 }
 
@@ -231,7 +243,7 @@ func (d *demonstrator) batches(ctx context.Context, first, last int) ([]batch, e
 // batch draws the demonstrations of a step.
 func (d *demonstrator) batch(step int) (batch, error) {
 	var b batch
-	for i := range d.recipe.WarmStart.Batch {
+	for i := range d.WarmStart.Batch {
 		conversation, err := d.demonstration(step, i)
 		if err != nil {
 			return b, err
@@ -247,9 +259,9 @@ func (d *demonstrator) batch(step int) (batch, error) {
 
 // learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
+func (b batch) learn(engine policy.Engine, s Settings, step int) (loss float64, err error) {
 	engine.ZeroGradients()
-	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
+	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), s.MicroBatchTokens, engine.Room) {
 		batch := trainer.Pack(micro).Batch
 		n := len(batch.TokenIDs)
 		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
@@ -266,22 +278,22 @@ func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss floa
 			return 0, err
 		}
 	}
-	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, objective.Value{}, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	_, err = trainer.TakeStep(engine, s.WarmStart.Optimizer, objective.Value{}, step+1, s.WarmStart.Steps, rng.New(s.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return loss, err
 }
 
 // demonstration draws a task and the kind of prompt to answer.
 func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
-	stream := rng.New(d.recipe.Seed, rng.PurposeWarmStart, step, "", index)
+	stream := rng.New(d.Seed, rng.PurposeWarmStart, step, "", index)
 	task := d.tasks[stream.IntN(0, len(d.tasks))]
 	kind, u := shard.KindInitial, stream.Float64(1)
-	switch w := d.recipe.WarmStart; {
+	switch w := d.WarmStart; {
 	case u < w.Improve:
 		kind = shard.KindImprove
 	case u < w.Improve+w.Diverge:
 		kind = shard.KindDiverge
 	}
-	conversation, ok, err := d.environment.Demonstration(task, kind, rng.New(d.recipe.Seed, rng.PurposeWarmStart, step, task.ID, index))
+	conversation, ok, err := d.environment.Demonstration(task, kind, rng.New(d.Seed, rng.PurposeWarmStart, step, task.ID, index))
 	if err != nil {
 		return nil, fmt.Errorf("demonstrating task %q: %w", task.ID, err)
 	}
@@ -295,16 +307,13 @@ func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
 // which the environment has none. Each kind has a setting of its own.
 func NoDemonstration(task string, environment env.Env, kind shard.Kind) error {
 	setting := map[shard.Kind]string{shard.KindImprove: "warm_start.improve", shard.KindDiverge: "warm_start.diverge"}[kind]
-	if setting == "" {
-		setting = "warm_start.steps"
-	}
-	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", setting, task, environment.Set().Name(), kind)
+	return exitcode.Usagef("%s: task %q of environment %q has no demonstration of kind %q: set it to 0", cmp.Or(setting, "warm_start.steps"), task, environment.Set().Name(), kind)
 }
 
 // CheckDemonstrations looks whether a task of the environment has a demonstration of each
 // kind that a recipe learns from, before anything is made.
-func CheckDemonstrations(environment env.Env, r recipe.Recipe) error {
-	w := r.WarmStart
+func CheckDemonstrations(environment env.Env, s Settings) error {
+	w := s.WarmStart
 	if w.Steps == 0 || w.Pool != "" {
 		return nil
 	}
@@ -316,7 +325,7 @@ func CheckDemonstrations(environment env.Env, r recipe.Recipe) error {
 		if share <= 0 {
 			continue
 		}
-		_, there, err := environment.Demonstration(tasks[0], kind, rng.New(r.Seed, rng.PurposeWarmStart, 0, tasks[0].ID, 0))
+		_, there, err := environment.Demonstration(tasks[0], kind, rng.New(s.Seed, rng.PurposeWarmStart, 0, tasks[0].ID, 0))
 		if err == nil && !there {
 			return NoDemonstration(tasks[0].ID, environment, kind)
 		}

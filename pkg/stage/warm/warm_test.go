@@ -19,7 +19,7 @@ func TestKindsOfDemonstrations(t *testing.T) {
 	learned := func(kinds string) (digest string, err error) {
 		r := stagetest.New(t, "data.train.generate.kinds=[add, sub]", "warm_start.kinds="+kinds)
 		folder := r.Path("policy")
-		_, err = warm.Run(r.Context(), r.Job, r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: folder})
+		_, err = warm.Run(r.Context(), r.Job, warm.SettingsOf(r.Recipe), r.Env, warm.Inputs{Chunk: 1, LastStep: 2, PolicyOutput: folder})
 		if err != nil {
 			return "", err
 		}
@@ -56,7 +56,7 @@ func (p plainAnswers) Demonstration(task env.Task, kind shard.Kind, stream rng.S
 func TestCheckDemonstrations(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)
-	own := r.Job.Recipe
+	own := warm.SettingsOf(r.Recipe)
 	own.WarmStart.Steps, own.WarmStart.Pool, own.WarmStart.Kinds = 10, "", nil
 	for _, c := range []struct {
 		improve, diverge float64

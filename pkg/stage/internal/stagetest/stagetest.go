@@ -28,9 +28,10 @@ import (
 // Rig is what a stage needs besides its files.
 type Rig struct {
 	testing.TB
-	Job stage.Job
-	Env env.Env
-	Dir string
+	Recipe recipe.Recipe
+	Job    stage.Job
+	Env    env.Env
+	Dir    string
 
 	policy string // its folder, once it is made
 }
@@ -53,9 +54,9 @@ func NewOf(t testing.TB, name string, settings ...string) *Rig {
 		t.Fatal(err)
 	}
 	return &Rig{
-		TB: t, Env: environment, Dir: t.TempDir(),
+		TB: t, Recipe: resolved.Recipe, Env: environment, Dir: t.TempDir(),
 		Job: stage.Job{
-			Recipe: resolved.Recipe, Files: stage.Files{Cite: filepath.Base}, Process: stage.Process{Threads: 1, Log: func(string, ...any) {}},
+			Seed: resolved.Recipe.Seed, Files: stage.Files{Cite: filepath.Base}, Process: stage.Process{Threads: 1, Log: func(string, ...any) {}},
 		},
 	}
 }
@@ -88,14 +89,14 @@ func (r *Rig) Policy() string {
 	}
 	policies.Lock()
 	defer policies.Unlock()
-	name, folder := r.Job.Recipe.Name, r.TempDir()
+	name, folder := r.Recipe.Name, r.TempDir()
 	files, made := policies.files[name]
 	if made {
 		r.Check(os.CopyFS(folder, files))
 	} else {
 		plain := NewOf(r, name)
-		_, err := warm.Run(r.Context(), plain.Job, plain.Env, warm.Inputs{
-			Chunk: 1, LastStep: plain.Job.Recipe.WarmStart.Steps, PolicyOutput: filepath.Join(folder, "policy"),
+		_, err := warm.Run(r.Context(), plain.Job, warm.SettingsOf(plain.Recipe), plain.Env, warm.Inputs{
+			Chunk: 1, LastStep: plain.Recipe.WarmStart.Steps, PolicyOutput: filepath.Join(folder, "policy"),
 		})
 		r.Check(err)
 		files, err = inMemory(os.DirFS(folder))
@@ -164,12 +165,13 @@ func (r *Rig) Plan(n int) (string, []shard.Instance) {
 // Measure evaluates a policy on problems first to last (exclusive) of the test
 // split, in this process.
 func (r *Rig) Measure(folder string, first, last, policyVersion int) ([]shard.EvaluationRow, error) {
-	sampler, err := rollout.OpenSampler(r.Context(), r.Job.Recipe, r.Job.Process, folder, r.Env.Traits().Turns)
+	settings := rollout.SettingsOf(r.Recipe)
+	sampler, err := rollout.OpenSampler(r.Context(), settings, r.Job.Process, folder, r.Env.Traits().Turns)
 	if err != nil {
 		return nil, err
 	}
 	defer sampler.Close()
-	return evaluate.Measure(r.Context(), r.Job.Recipe, r.Env, sampler, first, last, policyVersion)
+	return evaluate.Measure(r.Context(), settings, r.Env, sampler, first, last, policyVersion)
 }
 
 // Write seals a table.

@@ -1,0 +1,28 @@
+package batch
+
+import (
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+)
+
+// Settings are what this package reads of a recipe.
+type Settings struct {
+	Seed                         uint64
+	Credit                       credit.Spec
+	Advantage                    objective.Advantage // for its whitening
+	Weight                       credit.Choice
+	Loss                         objective.Loss
+	Group                        int // responses of an instance
+	MaxNewTokens                 int // of a response
+	GradientUnits, BatchSegments int
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{
+		Seed: r.Seed, Credit: r.CreditSpec(), Advantage: r.Advantage.Advantage, Weight: r.Weight.Choice(), Loss: r.Loss,
+		Group: r.Rollout.Group, MaxNewTokens: r.Rollout.MaxNewTokens,
+		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.Schedule.BatchSegments,
+	}
+}

@@ -1,0 +1,36 @@
+package learn
+
+import (
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/stage"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
+)
+
+// Settings are what a learner reads of a recipe.
+type Settings struct {
+	Seed      uint64
+	Policy    recipe.Policy
+	Advantage recipe.Advantage
+	Loss      objective.Loss
+	Optimizer objective.Optimizer
+	Sampling  policy.Sampling // the distribution that responses are drawn from
+	Served    bool            // a server drew them
+	trainer.Passes
+	GradientUnits, GradientShards int
+
+	Preset string           // for the manifest
+	Select credit.Selection // for the manifest
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{
+		Seed: r.Seed, Policy: r.Policy, Advantage: r.Advantage, Loss: r.Loss, Optimizer: r.Optimizer,
+		Sampling: stage.Sampling(r.Rollout), Served: r.Rollout.Remote != nil, Passes: trainer.PassesOf(r.Schedule),
+		GradientUnits: r.Schedule.GradientUnits, GradientShards: r.Schedule.GradientShards,
+		Preset: r.Preset, Select: r.Select,
+	}
+}

@@ -1,0 +1,18 @@
+package rollout
+
+import "github.com/lathe-rl/lathe/pkg/recipe"
+
+// Settings are what rollouts read of a recipe.
+type Settings struct {
+	Seed       uint64
+	Policy     recipe.Policy
+	Scaffold   recipe.Scaffold
+	Rollout    recipe.Rollout
+	Evaluation recipe.Evaluation // where a rollout measures
+	Embed      bool              // keep the policy's own embedding of what it said
+}
+
+// SettingsOf are those of a recipe.
+func SettingsOf(r recipe.Recipe) Settings {
+	return Settings{r.Seed, r.Policy, r.Scaffold, r.Rollout, r.Evaluation, r.Score.Embedding == recipe.EmbeddingPolicy}
+}
