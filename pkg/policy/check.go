@@ -39,20 +39,20 @@ func (b Batch) Validate(c Config) error {
 	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || int(b.Offsets[len(b.Offsets)-1]) != n {
 		return exitcode.Bugf("forward pass: the offsets do not span the %d tokens", n)
 	}
-	if b.Trunks != nil && len(b.Trunks) != len(b.Offsets)-1 {
-		return exitcode.Bugf("forward pass: %d shared prefixes for %d sequences", len(b.Trunks), len(b.Offsets)-1)
+	if b.Prefixes != nil && len(b.Prefixes) != len(b.Offsets)-1 {
+		return exitcode.Bugf("forward pass: %d shared prefixes for %d sequences", len(b.Prefixes), len(b.Offsets)-1)
 	}
 	for s := range len(b.Offsets) - 1 {
 		from, to := b.Offsets[s], b.Offsets[s+1]
 		if from > to || int(to) > n {
 			return exitcode.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
 		}
-		length, trunk := int(to-from), b.Trunk(s)
-		if trunk >= 0 {
-			if trunk >= s || b.Trunk(trunk) >= 0 || trunk < s-1 && b.Trunk(s-1) != trunk {
-				return exitcode.Bugf("forward pass: sequence %d cannot share the prefix of sequence %d", s, trunk)
+		length, prefix := int(to-from), b.Prefix(s)
+		if prefix >= 0 {
+			if prefix >= s || b.Prefix(prefix) >= 0 || prefix < s-1 && b.Prefix(s-1) != prefix {
+				return exitcode.Bugf("forward pass: sequence %d cannot share the prefix of sequence %d", s, prefix)
 			}
-			length += int(b.Offsets[trunk+1] - b.Offsets[trunk])
+			length += int(b.Offsets[prefix+1] - b.Offsets[prefix])
 		}
 		if length > c.MaxPositionEmbeddings {
 			return exitcode.Dataf("sequence %d has %d tokens; the policy's limit is %d", s, length, c.MaxPositionEmbeddings)

@@ -68,7 +68,7 @@ func (q *queue) fail(err error) {
 	q.prompts = nil
 }
 
-// Generate implements [policy.Engine]. A prompt is computed once for all
+// Generate implements [policy.Sampler]. A prompt is computed once for all
 // requests that share it, and so is what prompts have in common from their
 // start, in whole pages.
 //

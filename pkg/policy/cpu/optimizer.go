@@ -36,7 +36,7 @@ func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 	return math.Sqrt(total)
 }
 
-// Step implements [policy.Engine] with AdamW. Weight decay applies to
+// Step implements [policy.Trainer] with AdamW. Weight decay applies to
 // matrices, the embedding and the head included. The gradient is multiplied by
 // min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
 // A value head with a bound of its own is clipped by its own norm. The gradients
@@ -237,13 +237,13 @@ func (e *Engine) masters() []policy.Tensor {
 	return all
 }
 
-// OptimizerState implements [policy.Engine].
+// OptimizerState implements [policy.Trainer].
 func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 	e.allocateMoments()
 	return slices.Concat(e.moments.tensors("exp_avg.", e.trained.tensors), e.moments2.tensors("exp_avg_sq.", e.trained.tensors), e.masters()), e.steps
 }
 
-// LoadOptimizerState implements [policy.Engine].
+// LoadOptimizerState implements [policy.Trainer].
 func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	if !e.train {
 		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train")

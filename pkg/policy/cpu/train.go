@@ -92,9 +92,9 @@ func (e *Engine) divide(batch policy.Batch) []chunk {
 	}
 	var chunks []chunk
 	for s := 0; s < sequences; {
-		end := batch.FamilyEnd(s)
-		for end < sequences && int(offsets[batch.FamilyEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
-			end = batch.FamilyEnd(end)
+		end := batch.PrefixGroupEnd(s)
+		for end < sequences && int(offsets[batch.PrefixGroupEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
+			end = batch.PrefixGroupEnd(end)
 		}
 		chunks = append(chunks, chunk{s, end})
 		s = end
@@ -117,15 +117,15 @@ func (e *Engine) runTokens(batch policy.Batch, c chunk, wanted []int32) {
 	for s := c.from; s <= c.to; s++ {
 		offsets = append(offsets, batch.Offsets[s]-first)
 	}
-	trunks := make([]int32, c.to-c.from)
-	for s := range trunks {
-		trunks[s] = int32(max(-1, batch.Trunk(c.from+s)-c.from))
+	prefixes := make([]int32, c.to-c.from)
+	for s := range prefixes {
+		prefixes[s] = int32(max(-1, batch.Prefix(c.from+s)-c.from))
 	}
 	e.pass.sparse = e.train && int(end-first) > e.limits.chunkTokens
-	e.pass.run(batch.TokenIDs[first:end], offsets, trunks, wanted)
+	e.pass.run(batch.TokenIDs[first:end], offsets, prefixes, wanted)
 }
 
-// Forward implements [policy.Engine].
+// Forward implements [policy.Scorer].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
 	defer phase.Enter(phase.Forward)()
 	if err := batch.Validate(e.config); err != nil {
@@ -153,7 +153,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	return nil
 }
 
-// Backward implements [policy.Engine].
+// Backward implements [policy.Trainer].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	defer phase.Enter(phase.Backward)()
 	if !e.train {

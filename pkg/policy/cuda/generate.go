@@ -72,7 +72,7 @@ type call struct {
 	states   []slotState
 }
 
-// Generate implements [policy.Engine]. A prompt is computed once for all
+// Generate implements [policy.Sampler]. A prompt is computed once for all
 // requests that share it, and so is what prompts have in common from their
 // start, in whole pages. Responses take slots as they become free.
 func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {

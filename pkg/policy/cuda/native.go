@@ -108,7 +108,7 @@ type Budgets struct {
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
 
-	family int // sequences of the largest prefix group, for which PassSequences has room
+	group int // sequences of the largest prefix group, for which PassSequences has room
 }
 
 // Device is one GPU, as CUDA sees it.
@@ -226,9 +226,9 @@ type native interface {
 	// weights, gradient or moments, flat and row-major.
 	put(r role, layer int, k kind, offset int, values []float32) error
 	get(r role, layer int, k kind, offset int, values []float32) error
-	// forward's tokens and targets are (N), offsets (S+1) and trunks (S) or nil,
+	// forward's tokens and targets are (N), offsets (S+1) and prefixes (S) or nil,
 	// as in [policy.Batch]; the results are (N), and values may be nil.
-	forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
+	forward(offsets, prefixes, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
 	// backward's derivatives are (N), or nil for zero.
 	backward(logProb, entropy, value []float32) error
 	zeroGradients() error

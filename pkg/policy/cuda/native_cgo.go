@@ -159,13 +159,13 @@ func failure(doing string, s C.int32_t, text *C.lathe_text) error {
 	return statusError(doing, status(s), words(text))
 }
 
-func (o opened) forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error {
+func (o opened) forward(offsets, prefixes, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error {
 	var text C.lathe_text
 	sampling, kept := samplingOf(s), C.int32_t(0)
 	if keep {
 		kept = 1
 	}
-	got := C.lathe_forward(o.table, o.engine, C.int32_t(len(offsets)-1), ints(offsets), ints(trunks), ints(tokens), flags(targets), &sampling,
+	got := C.lathe_forward(o.table, o.engine, C.int32_t(len(offsets)-1), ints(offsets), ints(prefixes), ints(tokens), flags(targets), &sampling,
 		kept, floats(logProbs), floats(entropy), floats(values), &text)
 	return failure("forward pass", got, &text)
 }

@@ -108,7 +108,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	if w.Longest > 0 {
 		longest = min(longest, w.Longest)
 	}
-	b := Budgets{Recompute: KeepAll, family: w.Shared / rowAlign}
+	b := Budgets{Recompute: KeepAll, group: w.Shared / rowAlign}
 	if w.Generate {
 		b.Slots = maxSlots
 		if w.Responses > 0 {
@@ -125,7 +125,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	if s.train {
 		least.Recompute = RecomputeBlock
 	}
-	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
+	beside := footprint(s.untrained(), Budgets{group: b.group}.withPass(wanted, s)).Total() + roundedBytes
 	available := (bytes - besideBytes - int64(w.Beside)*beside) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes/int64(1+w.Twins))
@@ -145,7 +145,7 @@ func (s shape) untrained() shape {
 // withPass sets the rows of a pass and what goes with them.
 func (b Budgets) withPass(rows int, s shape) Budgets {
 	b.PassTokens = rows
-	b.PassSequences = max(1, rows/passSequenceTokens, b.family)
+	b.PassSequences = max(1, rows/passSequenceTokens, b.group)
 	perRow := int64(s.config.VocabSize) * s.dtype.bytes()
 	b.HeadTokens = min(rows, max(rowAlign, int(headChunkBytes/perRow)/rowAlign*rowAlign))
 	return b

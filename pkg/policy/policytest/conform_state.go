@@ -86,7 +86,7 @@ func testSavedState(t *testing.T, b Backend) {
 // saved writes what an engine has trained and its optimizer's state into
 // folders, and opens an engine on them. weights are those that an adapter
 // adapts.
-func (b Backend) saved(t *testing.T, e policy.Engine, weights []policy.Tensor, options Options) policy.Engine {
+func (b Backend) saved(t *testing.T, e *policy.Engine, weights []policy.Tensor, options Options) *policy.Engine {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -177,7 +177,7 @@ func testAdapter(t *testing.T, b Backend) {
 	one := c
 	one.NumHiddenLayers = 1
 	base, small := LoudWeights(t, one), LoudAdapter(t, one, Everywhere())
-	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) *policy.Engine {
 		return b.plain(t, one, base, Options{Train: true, Adapter: &policy.Adapter{LoRA: small.LoRA, Tensors: tensors}})
 	})
 }
@@ -188,7 +188,7 @@ func testValueHead(t *testing.T, b Backend) {
 	c := Tiny()
 	weights, s := LoudWeights(t, c), policy.Sampling{Temperature: 1}
 	options := Options{Train: true, ValueHead: LoudValueHead(c)}
-	values := func(e policy.Engine, n int) []float32 {
+	values := func(e *policy.Engine, n int) []float32 {
 		v := make([]float32, n)
 		if err := e.Values(v); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func testValueHead(t *testing.T, b Backend) {
 	head := policy.ValueHeadLayout(one)
 	head.Data = LoudValueHead(one)
 	all := append(LoudWeights(t, one), head)
-	b.finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) *policy.Engine {
 		rest, head := policy.SplitValueHead(tensors)
 		return b.plain(t, one, rest, Options{Train: true, ValueHead: head.Data})
 	})

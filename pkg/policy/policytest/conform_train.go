@@ -14,7 +14,7 @@ import (
 
 // loss is L = Σ c·logp + Σ d·H + Σ v·V over a batch, for coefficients c, d and,
 // with a value head, v. Its derivatives are what Backward is given.
-func loss(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Sampling, given policy.Coefficients) float64 {
+func loss(t testing.TB, e *policy.Engine, batch policy.Batch, s policy.Sampling, given policy.Coefficients) float64 {
 	t.Helper()
 	logProbs, entropy := forward(t, e, batch, s)
 	values := make([]float32, len(logProbs))
@@ -43,7 +43,7 @@ func testFiniteDifferences(t *testing.T, b Backend) {
 		}
 		c.NumHiddenLayers = 1
 		t.Run(name, func(t *testing.T) {
-			b.finiteDifferences(t, c, LoudWeights(t, c), false, func(weights []policy.Tensor) policy.Engine {
+			b.finiteDifferences(t, c, LoudWeights(t, c), false, func(weights []policy.Tensor) *policy.Engine {
 				return b.plain(t, c, weights, Options{Train: true})
 			})
 		})
@@ -52,7 +52,7 @@ func testFiniteDifferences(t *testing.T, b Backend) {
 
 // finiteDifferences compares the gradients of tensors that open makes engines
 // with.
-func (b Backend) finiteDifferences(t *testing.T, c policy.Config, weights []policy.Tensor, ofValues bool, open func(weights []policy.Tensor) policy.Engine) {
+func (b Backend) finiteDifferences(t *testing.T, c policy.Config, weights []policy.Tensor, ofValues bool, open func(weights []policy.Tensor) *policy.Engine) {
 	t.Helper()
 	if b.Rounds {
 		return
@@ -325,7 +325,7 @@ func testOwnValueHead(t *testing.T, b Backend) {
 
 // twos opens a policy with a value head, and gradients of 2 but for one of the named
 // tensor's, which is infinite.
-func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e policy.Engine, before []policy.Tensor) {
+func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e *policy.Engine, before []policy.Tensor) {
 	t.Helper()
 	c := Tiny()
 	e = b.plain(t, c, weights, Options{Train: true, ValueHead: LoudValueHead(c)})

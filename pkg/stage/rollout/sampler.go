@@ -25,6 +25,7 @@ import (
 type Sampler struct {
 	Chat      chat.Chat
 	generator generator
+	engine    *policy.Engine      // of the generator; nil for a server
 	own       shard.LogProbSource // of the log-probabilities that the generator gives
 
 	stops            *stopstring.Set
@@ -41,7 +42,7 @@ func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, fo
 	if err != nil {
 		return nil, err
 	}
-	generator, err := openGenerator(ctx, r, process, folder, format.Tokenizer())
+	generator, engine, err := openGenerator(ctx, r, process, folder, format.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, fo
 		return nil, err
 	}
 	return &Sampler{
-		Chat: format, generator: generator, own: own,
+		Chat: format, generator: generator, engine: engine, own: own,
 		stops: stops, includeStop: r.Rollout.IncludeStop, turns: turns,
 		rendersElsewhere: r.Rollout.Remote != nil && r.Rollout.Remote.API == remote.Chat,
 	}, nil
@@ -62,10 +63,10 @@ func OpenSampler(ctx context.Context, r recipe.Recipe, process stage.Process, fo
 
 // Note adds to a manifest what sampled, unless that is a server.
 func (s *Sampler) Note(m *seal.Manifest) error {
-	if g, ok := s.generator.(engineGenerator); ok {
-		return stage.NoteEngine(m, g.Engine)
+	if s.engine == nil {
+		return nil
 	}
-	return nil
+	return stage.NoteEngine(m, s.engine)
 }
 
 // Close frees the engine, or ends the server.

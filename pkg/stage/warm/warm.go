@@ -247,7 +247,7 @@ func (d *demonstrator) batch(step int) (batch, error) {
 
 // learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
+func (b batch) learn(engine *policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
 	engine.ZeroGradients()
 	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
 		batch := trainer.Pack(micro).Batch
