@@ -64,6 +64,44 @@ func (b Batch) Validate(c Config) error {
 	return checkTokens(b.TokenIDs, c)
 }
 
+// CheckForward refuses what the Forward of a policy of a shape cannot take.
+func CheckForward(c Config, batch Batch, sampling Sampling, logProbs, entropy []float32) error {
+	if err := batch.Validate(c); err != nil {
+		return err
+	}
+	if n := len(batch.TokenIDs); len(logProbs) != n || len(entropy) != n {
+		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
+	}
+	return sampling.Validate()
+}
+
+// Validate refuses coefficients that are not of a batch of so many tokens.
+func (c Coefficients) Validate(tokens int, valueHead bool) error {
+	for _, given := range [][]float32{c.LogProb, c.Entropy, c.Value} {
+		if given != nil && len(given) != tokens {
+			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), tokens)
+		}
+	}
+	if c.Value != nil && !valueHead {
+		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	}
+	return nil
+}
+
+// CheckState refuses an optimizer's state that is not the one of an engine, by names and
+// shapes, or has data of another size.
+func CheckState(got, want []Tensor) error {
+	if err := Match(got, want); err != nil {
+		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
+	}
+	for _, t := range got {
+		if len(t.Data) != t.Elements() {
+			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
+		}
+	}
+	return nil
+}
+
 func checkTokens(ids []int32, c Config) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= c.VocabSize {

@@ -259,13 +259,8 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 			want = append(want, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape})
 		}
 	}
-	if err := policy.Match(tensors, append(want, masters...)); err != nil {
-		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
-	}
-	for _, t := range tensors {
-		if len(t.Data) != t.Elements() {
-			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
-		}
+	if err := policy.CheckState(tensors, append(want, masters...)); err != nil {
+		return err
 	}
 	n := len(e.trained.tensors)
 	e.moments.set(tensors[:n])

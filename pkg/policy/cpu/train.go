@@ -128,14 +128,8 @@ func (e *Engine) runTokens(batch policy.Batch, c chunk, wanted []int32) {
 // Forward implements [policy.Scorer].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
 	defer phase.Enter(phase.Forward)()
-	if err := batch.Validate(e.config); err != nil {
+	if err := policy.CheckForward(e.config, batch, sampling, logProbs, entropy); err != nil {
 		return err
-	}
-	if err := sampling.Validate(); err != nil {
-		return err
-	}
-	if len(logProbs) != len(batch.TokenIDs) || len(entropy) != len(batch.TokenIDs) {
-		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), len(batch.TokenIDs))
 	}
 	clear(logProbs)
 	clear(entropy)
@@ -167,13 +161,8 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
-	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
-		if given != nil && len(given) != n {
-			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
-		}
-	}
-	if coefficients.Value != nil && e.value == nil {
-		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	if err := coefficients.Validate(n, e.value != nil); err != nil {
+		return err
 	}
 	for _, c := range last.chunks {
 		if len(last.chunks) > 1 {

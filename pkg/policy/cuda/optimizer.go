@@ -125,13 +125,8 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 			want = append(want, policy.Tensor{Name: part.prefix + t.Name, Shape: t.Shape})
 		}
 	}
-	if err := policy.Match(tensors, want); err != nil {
-		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
-	}
-	for _, t := range tensors {
-		if len(t.Data) != t.Elements() {
-			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
-		}
+	if err := policy.CheckState(tensors, want); err != nil {
+		return err
 	}
 	for _, part := range e.stateParts() {
 		given := tensors[:len(part.tensors)]

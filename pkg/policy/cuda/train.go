@@ -144,15 +144,8 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	if e.failed != nil {
 		return e.failed
 	}
-	if err := batch.Validate(e.config); err != nil {
+	if err := policy.CheckForward(e.config, batch, sampling, logProbs, entropy); err != nil {
 		return err
-	}
-	if err := sampling.Validate(); err != nil {
-		return err
-	}
-	n := len(batch.TokenIDs)
-	if len(logProbs) != n || len(entropy) != n {
-		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
 	}
 	passes, err := e.divide(batch)
 	if err != nil {
@@ -162,7 +155,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	clear(entropy)
 	e.last = lastForward{batch: batch, sampling: sampling, passes: passes, kept: e.train && len(passes) == 1}
 	if e.value {
-		e.last.values = make([]float32, n)
+		e.last.values = make([]float32, len(batch.TokenIDs))
 	}
 	for _, p := range passes {
 		if err := e.run(p, e.last.kept, logProbs, entropy, e.last.values); err != nil {
@@ -202,13 +195,8 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
-	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
-		if given != nil && len(given) != n {
-			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
-		}
-	}
-	if coefficients.Value != nil && !e.value {
-		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	if err := coefficients.Validate(n, e.value); err != nil {
+		return err
 	}
 	var logProbs, entropy []float32
 	if !last.kept {
