@@ -204,13 +204,13 @@ func (p *Packed) resize(n, k int) {
 	size := panels(n) * p.depth * panelWidth
 	if p.Format != Float32 {
 		if cap(p.half) < size {
-			p.half = alignedHalves(size)
+			p.half = aligned[uint16](size)
 		}
 		p.half, p.data = p.half[:size], nil
 		return
 	}
 	if cap(p.data) < size {
-		p.data = alignedFloats(size)
+		p.data = aligned[float32](size)
 	}
 	p.data, p.half = p.data[:size], nil
 }

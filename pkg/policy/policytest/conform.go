@@ -109,29 +109,31 @@ func precisions(t testing.TB, c policy.Config) []precision {
 	return []precision{{safetensors.F32, LoudWeights(t, c)}, {safetensors.BF16, half}}
 }
 
+// must ends a test that cannot go on.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // forward returns one element for each token of the batch.
 func forward(t testing.TB, e policy.Scorer, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
 	t.Helper()
 	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-	if err := e.Forward(batch, s, logProbs, entropy); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Forward(batch, s, logProbs, entropy))
 	return logProbs, entropy
 }
 
 func backward(t testing.TB, e policy.Trainer, c policy.Coefficients) {
 	t.Helper()
-	if err := e.Backward(c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Backward(c))
 }
 
 func generate(t testing.TB, e policy.Sampler, requests ...policy.Request) []policy.Completion {
 	t.Helper()
 	completions, err := e.Generate(context.Background(), requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return completions
 }
 

@@ -36,11 +36,8 @@ func BatchOfPrefixGroups(c policy.Config, seed uint64, groups ...PrefixGroup) (s
 				shared.Targets[int(shared.Offsets[root])+i] = false
 			}
 		}
-		spell := func(ids []int32, targets []bool, at int) {
-			for range prefix {
-				apart.Targets = append(apart.Targets, false)
-			}
-			apart.TokenIDs = append(apart.TokenIDs, prefix...)
+		spell := func(before, ids []int32, targets []bool, at int) {
+			apart.TokenIDs, apart.Targets = append(apart.TokenIDs, before...), append(apart.Targets, make([]bool, len(before))...)
 			for i := range ids {
 				places = append(places, [2]int{at + i, len(apart.TokenIDs) + i})
 			}
@@ -50,15 +47,10 @@ func BatchOfPrefixGroups(c policy.Config, seed uint64, groups ...PrefixGroup) (s
 		for range f.Branches {
 			at := len(shared.TokenIDs)
 			ids, targets := take(root)
-			spell(ids, targets, at)
+			spell(prefix, ids, targets, at)
 		}
 		if len(f.Branches) == 0 {
-			at := int(shared.Offsets[root])
-			for i := range prefix {
-				places = append(places, [2]int{at + i, len(apart.TokenIDs) + i})
-			}
-			apart.TokenIDs, apart.Targets = append(apart.TokenIDs, prefix...), append(apart.Targets, wanted...)
-			apart.Offsets = append(apart.Offsets, int32(len(apart.TokenIDs)))
+			spell(nil, prefix, wanted, int(shared.Offsets[root]))
 		}
 	}
 	return shared, apart, places
