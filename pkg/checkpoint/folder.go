@@ -106,7 +106,7 @@ func SaveOptimizer(folder string, tensors []policy.Tensor, steps int) error {
 }
 
 // LoadOptimizer reads what SaveOptimizer wrote, in its order. Whether it is the
-// state of a policy is for Engine.LoadOptimizerState to say.
+// state of a policy is for [policy.Trainer] to say.
 func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error) {
 	path := filepath.Join(folder, OptimizerFile)
 	f, err := safetensors.Open(path)

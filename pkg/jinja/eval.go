@@ -148,25 +148,18 @@ func (r *run) item(line at, v, key Value) Value {
 		}
 	case *Sequence:
 		if isIndex && x.indexable() {
-			if index < 0 {
-				index += int64(len(x.items))
+			if i, there := place(index, len(x.items)); there {
+				return x.items[i]
 			}
-			if index < 0 || index >= int64(len(x.items)) {
-				return missing()
-			}
-			return x.items[index]
+			return missing()
 		}
 	case string:
 		if isIndex {
 			r.step(line, int64(len(x))/bytesPerStep)
-			n := int64(characters(x))
-			if index < 0 {
-				index += n
+			if i, there := place(index, characters(x)); there {
+				return substring(x, i, i+1)
 			}
-			if index < 0 || index >= n {
-				return missing()
-			}
-			return substring(x, int(index), int(index)+1)
+			return missing()
 		}
 	}
 	if text, ok := key.(string); ok {
@@ -175,6 +168,14 @@ func (r *run) item(line at, v, key Value) Value {
 		}
 	}
 	return missing()
+}
+
+// place is where an index leads in a sequence of n, from the end if it is negative.
+func place(index int64, n int) (at int, there bool) {
+	if index < 0 {
+		index += int64(n)
+	}
+	return int(index), index >= 0 && index < int64(n)
 }
 
 // substring cuts characters from before to out of a text.
