@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -339,12 +340,7 @@ func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
 		})
 		from = to
 	}
-	for _, err := range d.errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(d.errs...)
 }
 
 // samplingGrain is the number of logits that are worth another goroutine.

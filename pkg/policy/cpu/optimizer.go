@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -294,10 +295,8 @@ func (e *Engine) checkMasters() error {
 			}
 		}
 	})
-	for _, name := range differs {
-		if name != "" {
-			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", name)
-		}
+	if name := cmp.Or(differs...); name != "" {
+		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", name)
 	}
 	return nil
 }

@@ -162,24 +162,18 @@ type shape struct {
 
 // newShape is that of a source's weights under options.
 func newShape(source policy.Source, options Options) (shape, error) {
-	s := shape{config: source.Config(), train: options.Train, valueHead: options.ValueHead != nil}
+	k := Case{DType: options.DType, State: options.State, Train: options.Train, ValueHead: options.ValueHead != nil}
 	if options.Adapter != nil {
 		if err := options.Adapter.Validate(); err != nil {
-			return s, err
+			return shape{}, err
 		}
 		lora := options.Adapter.LoRA
-		s.lora = &lora
+		k.LoRA = &lora
 	}
-	if options.State == safetensors.BF16 {
-		s.state = bfloat16Type
-	}
-	var stored []safetensors.DType
 	for _, t := range source.Tensors() {
-		stored = append(stored, cmp.Or(t.DType, safetensors.F32))
+		k.Stored = append(k.Stored, t.StoredAs())
 	}
-	var err error
-	s.dtype, err = typeOf(options.DType, stored)
-	return s, err
+	return shapeOf(source.Config(), k)
 }
 
 // typeOf is the one type of all weights: what is wanted, or, if that is empty,

@@ -196,20 +196,12 @@ const (
 
 // Stats are what an engine says of itself: an eng_stats.
 type Stats struct {
-	WeightBytes     int64   `json:"weight_bytes"`
-	GradientBytes   int64   `json:"gradient_bytes"`
-	SumBytes        int64   `json:"sum_bytes"` // of partial sums of gradients
-	StateBytes      int64   `json:"state_bytes"`
-	ActivationBytes int64   `json:"activation_bytes"`
-	HeadBytes       int64   `json:"head_bytes"`
-	CacheBytes      int64   `json:"cache_bytes"`
-	OtherBytes      int64   `json:"other_bytes"`
-	SpilledBytes    int64   `json:"spilled_bytes"`   // page-locked memory of the host for more partial sums
-	FLOPs           int64   `json:"flops"`           // of products and attention since the last call
-	ToDeviceBytes   int64   `json:"to_device_bytes"` // copied since then from the host's memory to the device's,
-	ToHostBytes     int64   `json:"to_host_bytes"`   // and back
-	DeviceSeconds   float64 `json:"device_seconds"`  // of the calls since then
-	CuBLASLt        int     `json:"cublaslt"`        // its version; 0 when our own products run alone
+	Footprint
+	FLOPs         int64   `json:"flops"`           // of products and attention since the last call
+	ToDeviceBytes int64   `json:"to_device_bytes"` // copied since then from the host's memory to the device's,
+	ToHostBytes   int64   `json:"to_host_bytes"`   // and back
+	DeviceSeconds float64 `json:"device_seconds"`  // of the calls since then
+	CuBLASLt      int     `json:"cublaslt"`        // its version; 0 when our own products run alone
 }
 
 // library is a loaded engine library.

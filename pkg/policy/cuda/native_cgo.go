@@ -276,9 +276,11 @@ func (o opened) stats() (Stats, error) {
 		return Stats{}, err
 	}
 	return Stats{
-		WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), SumBytes: int64(s.sum_bytes),
-		StateBytes: int64(s.state_bytes), ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes),
-		CacheBytes: int64(s.cache_bytes), OtherBytes: int64(s.other_bytes), SpilledBytes: int64(s.spilled_bytes),
+		Footprint: Footprint{
+			WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), SumBytes: int64(s.sum_bytes),
+			StateBytes: int64(s.state_bytes), ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes),
+			CacheBytes: int64(s.cache_bytes), OtherBytes: int64(s.other_bytes), SpilledBytes: int64(s.spilled_bytes),
+		},
 		FLOPs: int64(s.flops), ToDeviceBytes: int64(s.to_device_bytes), ToHostBytes: int64(s.to_host_bytes),
 		DeviceSeconds: float64(s.device_seconds), CuBLASLt: int(s.cublaslt),
 	}, nil

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -69,15 +70,20 @@ type Case struct {
 // bytes free. It is an error of exitcode.Unavailable where the least that does the
 // work does not fit.
 func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
-	s := shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
-	var err error
-	if s.dtype, err = typeOf(k.DType, k.Stored); err != nil {
+	s, err := shapeOf(c, k)
+	if err != nil {
 		return Plan{}, err
 	}
+	return newPlan(s, k.Workload, bytes)
+}
+
+func shapeOf(c policy.Config, k Case) (s shape, err error) {
+	s = shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
 	if k.State == safetensors.BF16 {
 		s.state = bfloat16Type
 	}
-	return newPlan(s, k.Workload, bytes)
+	s.dtype, err = typeOf(k.DType, k.Stored)
+	return s, err
 }
 
 const (
@@ -238,7 +244,7 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 
 // String lists the parts that are not zero.
 func (f Footprint) String() string {
-	text := ""
+	var texts []string
 	for _, part := range []struct {
 		name  string
 		bytes int64
@@ -252,15 +258,11 @@ func (f Footprint) String() string {
 		{"keys and values", f.CacheBytes},
 		{"other", f.OtherBytes},
 	} {
-		if part.bytes == 0 {
-			continue
+		if part.bytes != 0 {
+			texts = append(texts, part.name+" "+gigabytes(part.bytes))
 		}
-		if text != "" {
-			text += ", "
-		}
-		text += part.name + " " + gigabytes(part.bytes)
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 // gigabytes writes a number of bytes for people.
