@@ -186,22 +186,13 @@ func endTokens(folder string, t *tokenizer.Tokenizer) ([]int32, error) {
 	}
 	for _, name := range []string{generationFile, modelConfigFile} {
 		path := filepath.Join(folder, name)
-		raw, err := plainfile.Read(path, longestConfigFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		fields, err := plainfile.ReadFields(path, longestConfigFile)
 		if err != nil {
 			return nil, err
 		}
-		var file struct {
-			EOS json.RawMessage `json:"eos_token_id"`
-		}
 		var one *int32
 		var several []int32
-		if err := json.Unmarshal(raw, &file); err != nil {
-			return nil, exitcode.Dataf("reading %q: %w", path, err)
-		}
-		if len(file.EOS) > 0 && json.Unmarshal(file.EOS, &several) != nil && json.Unmarshal(file.EOS, &one) != nil {
+		if raw := fields["eos_token_id"]; len(raw) > 0 && json.Unmarshal(raw, &several) != nil && json.Unmarshal(raw, &one) != nil {
 			return nil, exitcode.Dataf("reading %q: eos_token_id: want a token id or a list of them", path)
 		}
 		if one != nil {

@@ -69,7 +69,7 @@ func LoadConfig(folder string) (policy.Config, error) {
 }
 
 // readTensors fills tensors with the data of the file, which must have these
-// tensors and no others.
+// tensors and no others, all finite.
 func readTensors(f *safetensors.File, path string, tensors []policy.Tensor) error {
 	wanted := map[string]bool{}
 	for i := range tensors {
@@ -85,6 +85,9 @@ func readTensors(f *safetensors.File, path string, tensors []policy.Tensor) erro
 		t.DType, t.Data = info.DType, make([]float32, t.Elements())
 		if err := f.Float32To(t.Data, t.Name); err != nil {
 			return err
+		}
+		if err := policy.CheckFinite(t.Data, t.Name, 0); err != nil {
+			return exitcode.Dataf("reading %q: %w", path, err)
 		}
 	}
 	for _, info := range f.Tensors() {
@@ -103,7 +106,7 @@ func SaveOptimizer(folder string, tensors []policy.Tensor, steps int) error {
 }
 
 // LoadOptimizer reads what SaveOptimizer wrote, in its order. Whether it is the
-// state of a policy is for Engine.LoadOptimizerState to say.
+// state of a policy is for [policy.Trainer] to say.
 func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error) {
 	path := filepath.Join(folder, OptimizerFile)
 	f, err := safetensors.Open(path)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -36,9 +35,6 @@ func LoadValueHead(folder string, c policy.Config) ([]float32, error) {
 	head := []policy.Tensor{policy.ValueHeadLayout(c)}
 	if err := errors.Join(readTensors(f, path, head), f.Close()); err != nil {
 		return nil, err
-	}
-	if err := policy.CheckFinite(head[0].Data, head[0].Name, 0); err != nil {
-		return nil, exitcode.Dataf("reading %q: %w", path, err)
 	}
 	return head[0].Data, nil
 }

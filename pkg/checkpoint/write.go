@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -152,7 +153,7 @@ func CarryFiles(to, from string) error {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, ".") || holdsWeights(name) {
+		if strings.HasPrefix(name, ".") || slices.ContainsFunc(weightsOfOthers, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(from, name)) // of what a link leads to
@@ -176,15 +177,6 @@ func CarryFiles(to, from string) error {
 		}
 	}
 	return nil
-}
-
-func holdsWeights(name string) bool {
-	for _, ending := range weightsOfOthers {
-		if strings.HasSuffix(name, ending) {
-			return true
-		}
-	}
-	return false
 }
 
 func copyFile(to, from string) error {

@@ -56,7 +56,7 @@ func checkModel(folder string) error {
 	return plain.CheckPolicy(folder)
 }
 
-func openEngine(folder string, threads int, workload policy.Workload) (policy.Engine, error) {
+func openEngine(folder string, threads int, workload policy.Workload) (*policy.Engine, error) {
 	threads, err := cmdline.EngineThreads(threads)
 	if err != nil {
 		return nil, err

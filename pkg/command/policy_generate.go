@@ -345,7 +345,7 @@ func (f *textFormat) tokens(p prompt) ([]int32, error) {
 }
 
 // answer samples, and writes what of the text is certain as it comes.
-func (f *textFormat) answer(ctx context.Context, engine policy.Engine, requests []policy.Request, out io.Writer) ([]policy.Completion, []*detokenizer, error) {
+func (f *textFormat) answer(ctx context.Context, engine policy.Sampler, requests []policy.Request, out io.Writer) ([]policy.Completion, []*detokenizer, error) {
 	texts := make([]*detokenizer, len(requests))
 	for i := range requests {
 		d := &detokenizer{decoder: f.tokenizer.NewDecoder(), matcher: f.stops.Matcher(), include: f.includeStop, out: out}

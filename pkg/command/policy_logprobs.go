@@ -88,7 +88,7 @@ func PolicyLogprobs(ctx context.Context, in io.Reader, out io.Writer, o PolicyLo
 	}}.Run(jsonlines.NewReader(ctx, in), out)
 }
 
-func logprobs(engine policy.Engine, ids []int32) (answer, error) {
+func logprobs(engine policy.Scorer, ids []int32) (answer, error) {
 	n := len(ids)
 	batch := policy.Batch{TokenIDs: ids, Offsets: []int32{0, int32(n)}, Targets: make([]bool, n)}
 	for i := 1; i < n; i++ {

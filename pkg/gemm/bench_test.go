@@ -150,7 +150,6 @@ func BenchmarkPack(b *testing.B) {
 			f    func()
 		}{
 			{"NT", func() { PackNT(w, n, k, &p, 1) }},
-			{"NN", func() { PackNN(w, n, k, &p, 1) }},
 			{"Columns", func() { p.Columns(w, 0, p.N(), 1) }},
 			{"Transpose", func() { p.Transpose(&transposed, 0, p.N(), 1) }},
 		} {
@@ -176,10 +175,9 @@ func report(b *testing.B, m, n, k int, f func()) {
 
 // operands are the same product in every layout.
 type operands struct {
-	m, n, k            int
-	a, aT, b, bT, c    []float32
-	packedNT, packedNN Packed
-	pairsNT            Packed
+	m, n, k           int
+	a, aT, b, bT, c   []float32
+	packedNT, pairsNT Packed
 }
 
 func newOperands(r *rand.Rand, m, n, k int) *operands {
@@ -189,7 +187,6 @@ func newOperands(r *rand.Rand, m, n, k int) *operands {
 	fill(r, x.b)
 	x.aT, x.bT = transposed(x.a, m, k), transposed(x.b, k, n)
 	PackNT(x.bT, n, k, &x.packedNT, 1)
-	PackNN(x.b, k, n, &x.packedNN, 1)
 	x.pairsNT.Format = BFloat16Pairs
 	PackNT(x.bT, n, k, &x.pairsNT, 1)
 	return x

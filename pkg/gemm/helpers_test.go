@@ -10,8 +10,8 @@ import (
 
 // ops are the products under test by name.
 var ops = []string{
-	"NT", "NN", "TN", "PackNT", "PackNN", "PackNT16", "PackNN16", "SetColumns", "SetColumns16",
-	"NTPairs", "NNPairs", "TNPairs", "PackNTPairs", "PackNNPairs", "SetColumnsPairs", "SetColumnPairs", "SetRowPairs",
+	"NT", "NN", "TN", "PackNT", "PackNT16", "SetColumns", "SetColumns16",
+	"NTPairs", "NNPairs", "TNPairs", "PackNTPairs", "SetColumnsPairs", "SetColumnPairs", "SetRowPairs",
 }
 
 // guard is the value around and between the rows of C in a test; no product
@@ -139,8 +139,6 @@ func (p *problem) run(threads int) []float32 {
 		switch {
 		case strings.HasPrefix(p.op, "PackNT"):
 			PackNT(p.b, p.n, p.k, &b, threads)
-		case strings.HasPrefix(p.op, "PackNN"):
-			PackNN(p.b, p.k, p.n, &b, threads)
 		case p.op == "SetColumnPairs":
 			b.View(make([]uint16, PairsSize(p.n, p.k)), p.n, p.k, p.k)
 			for j := range p.n {

@@ -21,9 +21,7 @@ const roundDepth = 256
 // 32 columns.
 type packing struct {
 	dst        *Packed
-	src        []float32 // these columns of B, or their transpose
-	stride     int       // leading dimension of src
-	transposed bool
+	src        []float32 // the transpose of these columns of B, dense
 	first, end int
 	level      vec.Level
 }
@@ -71,11 +69,7 @@ func (p *packing) panel(i int, ws *workspace) {
 // depths packs the depths [from, to) of a panel of width columns into dst
 // (to-from, 32).
 func (p *packing) depths(dst []float32, column, width, from, to int, ws *workspace) {
-	if p.transposed {
-		transposePanel(p.level, dst, p.src[(column-p.first)*p.stride+from:], p.stride, width, to-from, ws.rows)
-	} else {
-		copyPanel(p.level, dst, panelWidth, p.src[from*p.stride+column-p.first:], p.stride, to-from, width)
-	}
+	transposePanel(p.level, dst, p.src[(column-p.first)*p.dst.k+from:], p.dst.k, width, to-from, ws.rows)
 }
 
 // columns packs the columns [from, to), a part of one panel, and leaves the
@@ -83,7 +77,7 @@ func (p *packing) depths(dst []float32, column, width, from, to int, ws *workspa
 func (p *packing) columns(from, to int) {
 	for j := from; j < to; j++ {
 		for i := range p.dst.k {
-			x := p.src[(j-p.first)*p.stride+i : (j-p.first)*p.stride+i+1]
+			x := p.src[(j-p.first)*p.dst.k+i:][:1]
 			if at := p.dst.at(j, i); p.dst.half != nil {
 				vec.RoundBF16(p.dst.half[at:at+1], x)
 			} else {

@@ -91,7 +91,7 @@ func (p *Packed) SetColumns(first int, w []float32, count, threads int) {
 	if len(w) < count*p.k {
 		panic(shortW)
 	}
-	pack(packing{dst: p, src: w, stride: p.k, transposed: true, first: first, end: first + count}, threads)
+	pack(packing{dst: p, src: w, first: first, end: first + count}, threads)
 }
 
 // PairsSize is how many bfloat16 values a (k, n) matrix in pairs takes, with the zeros
@@ -180,19 +180,7 @@ func PackNT(w []float32, n, k int, dst *Packed, threads int) {
 		panic(shortW)
 	}
 	dst.resize(n, k)
-	pack(packing{dst: dst, src: w, stride: k, transposed: true, end: n}, threads)
-}
-
-// PackNN packs w of shape (k, n) so that MulPacked computes x·w. With w in the
-// [out, in] layout and k = out it is the product that takes the gradient of a
-// layer's output to that of its input.
-func PackNN(w []float32, k, n int, dst *Packed, threads int) {
-	checkShape(0, n, k)
-	if len(w) < n*k {
-		panic(shortW)
-	}
-	dst.resize(n, k)
-	pack(packing{dst: dst, src: w, stride: n, end: n}, threads)
+	pack(packing{dst: dst, src: w, end: n}, threads)
 }
 
 // resize gives dst the shape (k, n) with undefined elements.
@@ -204,13 +192,13 @@ func (p *Packed) resize(n, k int) {
 	size := panels(n) * p.depth * panelWidth
 	if p.Format != Float32 {
 		if cap(p.half) < size {
-			p.half = alignedHalves(size)
+			p.half = aligned[uint16](size)
 		}
 		p.half, p.data = p.half[:size], nil
 		return
 	}
 	if cap(p.data) < size {
-		p.data = alignedFloats(size)
+		p.data = aligned[float32](size)
 	}
 	p.data, p.half = p.data[:size], nil
 }

@@ -77,8 +77,9 @@ func (p *Packed) square(column, depth, count int, level vec.Level, ws *workspace
 
 // Transpose packs the transpose of columns first to first+count-1 of B, a
 // matrix of shape (count, k), in the same format. With B packed by PackNT it is
-// what PackNN makes of the same rows of the weight. first must be a multiple of
-// 32. At most threads goroutines work on it.
+// what PackNT makes of the transpose of the same rows of the weight, by which the
+// gradient of a layer's output is taken to that of its input. first must be a
+// multiple of 32. At most threads goroutines work on it.
 func (p *Packed) Transpose(dst *Packed, first, count, threads int) {
 	if first < 0 || count < 0 || first+count > p.n || first%panelWidth != 0 {
 		panic(badColumn)

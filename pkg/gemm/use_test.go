@@ -101,8 +101,8 @@ func TestColumn(t *testing.T) {
 	}
 }
 
-// Columns gives back parts of what was packed, Transpose what PackNN makes of
-// them; on every instruction set, in both formats, at every edge.
+// Columns gives back parts of what was packed, Transpose what PackNT makes of
+// their transpose; on every instruction set, in both formats, at every edge.
 func TestColumnsAndTranspose(t *testing.T) {
 	t.Parallel()
 	for isa := range vec.EachISA {
@@ -121,11 +121,11 @@ func TestColumnsAndTranspose(t *testing.T) {
 						t.Fatalf("%s, format %d, (%d, %d): columns %v differ at %d", isa, format, n, k, part, i)
 					}
 					first = first / 32 * 32
-					transposed, direct := Packed{}, Packed{Format: format}
-					b.Transpose(&transposed, first, count, 2)
-					PackNN(w[first*k:], count, k, &direct, 1)
-					if transposed.N() != k || transposed.K() != count || !slices.Equal(transposed.half, direct.half) ||
-						!slices.Equal(transposed.data, direct.data) {
+					turned, direct := Packed{}, Packed{Format: format}
+					b.Transpose(&turned, first, count, 2)
+					PackNT(transposed(w[first*k:][:count*k], count, k), k, count, &direct, 1)
+					if turned.N() != k || turned.K() != count || !slices.Equal(turned.half, direct.half) ||
+						!slices.Equal(turned.data, direct.data) {
 						t.Fatalf("%s, format %d, (%d, %d): the transpose of columns %v differs", isa, format, n, k, part)
 					}
 				}
@@ -183,7 +183,7 @@ func TestShapePanics(t *testing.T) {
 		{"transpose inside a panel", badColumn, func() { packed.Transpose(new(Packed), 1, 2, 1) }},
 		{"columns", badColumn, func() { packed.SetColumns(3, x(6), 2, 1) }},
 		{"columns' weight", shortW, func() { packed.SetColumns(2, x(5), 2, 1) }},
-		{"weight", shortW, func() { PackNN(x(11), 4, 3, &packed, 1) }},
+		{"weight", shortW, func() { PackNT(x(11), 4, 3, &packed, 1) }},
 	} {
 		func() {
 			defer func() {

@@ -29,27 +29,19 @@ type workspace struct {
 // processor: a lock that all share would be asked for a million times a second where
 // many decode at once.
 var workspaces = sync.Pool{New: func() any {
-	return &workspace{rows: alignedFloats(rowsCapacity), panels: alignedFloats(panelsCapacity)}
+	return &workspace{rows: aligned[float32](rowsCapacity), panels: aligned[float32](panelsCapacity)}
 }}
 
 func getWorkspace() *workspace  { return workspaces.Get().(*workspace) }
 func putWorkspace(w *workspace) { workspaces.Put(w) }
 
-// alignedFloats returns n zeros that start on a cache line, so that no vector
-// load of a panel touches two lines.
-func alignedFloats(n int) []float32 {
-	const perLine = cacheLine / 4
-	x := make([]float32, n+perLine-1)
-	misaligned := int(uintptr(unsafe.Pointer(unsafe.SliceData(x))) % cacheLine / 4)
-	skip := (perLine - misaligned) % perLine
-	return x[skip : skip+n : skip+n]
-}
-
-// alignedHalves is alignedFloats for n 16-bit values.
-func alignedHalves(n int) []uint16 {
-	const perLine = cacheLine / 2
-	x := make([]uint16, n+perLine-1)
-	misaligned := int(uintptr(unsafe.Pointer(unsafe.SliceData(x))) % cacheLine / 2)
+// aligned returns n zeros that start on a cache line, so that no vector load of a panel
+// touches two lines.
+func aligned[T float32 | uint16](n int) []T {
+	size := int(unsafe.Sizeof(T(0)))
+	perLine := cacheLine / size
+	x := make([]T, n+perLine-1)
+	misaligned := int(uintptr(unsafe.Pointer(unsafe.SliceData(x)))%cacheLine) / size
 	skip := (perLine - misaligned) % perLine
 	return x[skip : skip+n : skip+n]
 }

@@ -18,6 +18,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Message)
 }
 
+// caught runs what gives up by the panic of an [*Error], and returns that.
+func caught(inside func()) (err error) {
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case *Error:
+			err = fault
+		default:
+			panic(fault)
+		}
+	}()
+	inside()
+	return nil
+}
+
 // longestQuote bounds what an error repeats of a template or a message, in
 // bytes.
 const longestQuote = 200

@@ -148,25 +148,18 @@ func (r *run) item(line at, v, key Value) Value {
 		}
 	case *Sequence:
 		if isIndex && x.indexable() {
-			if index < 0 {
-				index += int64(len(x.items))
+			if i, there := place(index, len(x.items)); there {
+				return x.items[i]
 			}
-			if index < 0 || index >= int64(len(x.items)) {
-				return missing()
-			}
-			return x.items[index]
+			return missing()
 		}
 	case string:
 		if isIndex {
 			r.step(line, int64(len(x))/bytesPerStep)
-			n := int64(characters(x))
-			if index < 0 {
-				index += n
+			if i, there := place(index, characters(x)); there {
+				return substring(x, i, i+1)
 			}
-			if index < 0 || index >= n {
-				return missing()
-			}
-			return substring(x, int(index), int(index)+1)
+			return missing()
 		}
 	}
 	if text, ok := key.(string); ok {
@@ -175,6 +168,14 @@ func (r *run) item(line at, v, key Value) Value {
 		}
 	}
 	return missing()
+}
+
+// place is where an index leads in a sequence of n, from the end if it is negative.
+func place(index int64, n int) (at int, there bool) {
+	if index < 0 {
+		index += int64(n)
+	}
+	return int(index), index >= 0 && index < int64(n)
 }
 
 // substring cuts characters from before to out of a text.
@@ -386,29 +387,15 @@ func (r *run) loopAttribute(line at, l *loopState, name string) (Value, bool) {
 		}
 		return l.items[i]
 	}
+	fields := map[string]Value{
+		"index": int64(l.index + 1), "index0": int64(l.index), "revindex": int64(n - l.index), "revindex0": int64(n - l.index - 1),
+		"first": l.index == 0, "last": l.index == n-1, "length": int64(n), "depth": int64(l.depth + 1), "depth0": int64(l.depth),
+		"previtem": at(l.index-1, "the item before the first"), "nextitem": at(l.index+1, "the item after the last"),
+	}
+	if value, ok := fields[name]; ok {
+		return value, true
+	}
 	switch name {
-	case "index":
-		return int64(l.index + 1), true
-	case "index0":
-		return int64(l.index), true
-	case "revindex":
-		return int64(n - l.index), true
-	case "revindex0":
-		return int64(n - l.index - 1), true
-	case "first":
-		return l.index == 0, true
-	case "last":
-		return l.index == n-1, true
-	case "length":
-		return int64(n), true
-	case "depth":
-		return int64(l.depth + 1), true
-	case "depth0":
-		return int64(l.depth), true
-	case "previtem":
-		return at(l.index-1, "the item before the first"), true
-	case "nextitem":
-		return at(l.index+1, "the item after the last"), true
 	case "cycle":
 		return &function{"loop.cycle", func(r *run, a args) Value {
 			if len(a.positional) == 0 {

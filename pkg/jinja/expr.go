@@ -187,33 +187,32 @@ func (p *parser) tupleEnds() bool {
 	return t.kind == blockEnd || t.kind == outputEnd || t.is(operator, ")")
 }
 
-// items reads expressions up to a closing bracket.
-func (p *parser) items(closing string) (items []expression) {
-	for !p.skip(operator, closing) {
-		if len(items) > 0 {
+// list reads what one reads, several times with commas between, up to a closing bracket.
+func (p *parser) list(closing string, one func()) {
+	for n := 0; !p.skip(operator, closing); n++ {
+		if n > 0 {
 			p.expect(operator, ",")
 			if p.skip(operator, closing) {
-				break
+				return
 			}
 		}
-		items = append(items, p.expression())
+		one()
 	}
+}
+
+// items reads expressions up to a closing bracket.
+func (p *parser) items(closing string) (items []expression) {
+	p.list(closing, func() { items = append(items, p.expression()) })
 	return items
 }
 
 func (p *parser) dict(line at) expression {
 	d := &dictLiteral{at: line}
-	for !p.skip(operator, "}") {
-		if len(d.keys) > 0 {
-			p.expect(operator, ",")
-			if p.skip(operator, "}") {
-				break
-			}
-		}
+	p.list("}", func() {
 		d.keys = append(d.keys, p.expression())
 		p.expect(operator, ":")
 		d.values = append(d.values, p.expression())
-	}
+	})
 	return d
 }
 
@@ -273,13 +272,7 @@ func (p *parser) subscript(of expression, line at) expression {
 
 // arguments reads the arguments of a call, its bracket already open.
 func (p *parser) arguments() (a arguments) {
-	for n := 0; !p.skip(operator, ")"); n++ {
-		if n > 0 {
-			p.expect(operator, ",")
-			if p.skip(operator, ")") {
-				break
-			}
-		}
+	p.list(")", func() {
 		switch t := p.peek(); {
 		case t.is(operator, "*") || t.is(operator, "**"):
 			p.fail("%s arguments are not implemented", t.text)
@@ -295,7 +288,7 @@ func (p *parser) arguments() (a arguments) {
 		default:
 			a.positional = append(a.positional, p.expression())
 		}
-	}
+	})
 	return a
 }
 

@@ -139,17 +139,22 @@ func titleFilter(r *run, a args, s string) Value {
 	return r.concat(a.line, parts, "")
 }
 
+// indentation is a text, or so many spaces.
+func (r *run) indentation(line at, by Value) string {
+	if text, ok := by.(string); ok {
+		return text
+	}
+	n := r.wantInteger(line, by, 4)
+	r.room(line, n)
+	return strings.Repeat(" ", int(max(0, n)))
+}
+
 // indent is Jinja's: what str.splitlines takes for a line end becomes a line
 // feed, and the first line is indented whatever is in it.
 func indent(r *run, a args, v Value) Value {
 	s := r.wantText(a.line, v)
 	bound := r.bind(a, 0, "width", "first", "blank")
-	by, ok := orElse(bound[0], int64(4)).(string)
-	if !ok {
-		n := r.wantInteger(a.line, bound[0], 4)
-		r.room(a.line, n)
-		by = strings.Repeat(" ", int(max(0, n)))
-	}
+	by := r.indentation(a.line, orElse(bound[0], int64(4)))
 	lines := cutLines(s+"\n", false)
 	r.take(a.line, int64(len(s))+int64(len(lines))*(bytesPerItem+int64(len(by))))
 	for i, line := range lines {
@@ -166,17 +171,9 @@ func toJSON(r *run, a args, v Value) Value {
 		ascii: truth(orElse(bound[0], false)), sortKeys: truth(orElse(bound[3], false)),
 		comma: ", ", colon: ": ", budget: r, line: a.line,
 	}
-	switch by := orElse(bound[1], nil).(type) {
-	case nil:
-	case string:
-		j.indent = &by
-		j.comma = ","
-	default:
-		n := r.wantInteger(a.line, by, 0)
-		r.room(a.line, n)
-		text := strings.Repeat(" ", int(max(0, n)))
-		j.indent = &text
-		j.comma = ","
+	if by := orElse(bound[1], nil); by != nil {
+		text := r.indentation(a.line, by)
+		j.indent, j.comma = &text, ","
 	}
 	if both := orElse(bound[2], nil); both != nil {
 		separators := r.iterate(a.line, both)
@@ -304,17 +301,15 @@ func sorted(r *run, a args, v Value) Value {
 		r.fail(a.line, "sorting by several attributes is not implemented")
 	}
 	items := r.iterate(a.line, v)
-	keys := make([]Value, len(items))
-	order := make([]int, len(items))
-	for i, item := range items {
-		keys[i] = r.sortKey(a.line, item, orElse(bound[2], nil), truth(orElse(bound[1], false)))
-		order[i] = i
-	}
-	return r.arranged(a.line, items, keys, order, truth(orElse(bound[0], false)))
+	return r.arranged(a.line, items, items, orElse(bound[2], nil), truth(orElse(bound[1], false)), truth(orElse(bound[0], false)))
 }
 
-// arranged is a list of the items in the order of their keys.
-func (r *run) arranged(line at, items, keys []Value, order []int, backwards bool) Value {
+// arranged is a list of the items in the order of what by has for each of them.
+func (r *run) arranged(line at, items, by []Value, attribute Value, caseSensitive, backwards bool) Value {
+	keys, order := make([]Value, len(by)), make([]int, len(by))
+	for i, v := range by {
+		keys[i], order[i] = r.sortKey(line, v, attribute, caseSensitive), i
+	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		if backwards {
 			return r.order(line, keys[j], keys[i])
@@ -343,13 +338,7 @@ func dictSort(r *run, a args, v Value) Value {
 	default:
 		r.fail(a.line, `dictsort goes by "key" or "value"`)
 	}
-	keys := make([]Value, len(by))
-	order := make([]int, len(by))
-	for i, key := range by {
-		keys[i] = r.sortKey(a.line, key, nil, truth(orElse(bound[0], false)))
-		order[i] = i
-	}
-	return r.arranged(a.line, r.items(a.line, d, list).items, keys, order, truth(orElse(bound[2], false)))
+	return r.arranged(a.line, r.items(a.line, d, list).items, by, nil, truth(orElse(bound[0], false)), truth(orElse(bound[2], false)))
 }
 
 func unique(r *run, a args, v Value) Value {

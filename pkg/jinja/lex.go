@@ -79,6 +79,14 @@ func (l *lexer) advance(n int) {
 	l.at += n
 }
 
+// signAt is the sign of whitespace control at a place of a text, or 0.
+func signAt(text string, at int) byte {
+	if at >= 0 && at < len(text) && (text[at] == '-' || text[at] == '+') {
+		return text[at]
+	}
+	return 0
+}
+
 // spaces is the length of the whitespace at the start of a text.
 func spaces(text string) int { return len(text) - len(strings.TrimLeftFunc(text, isSpace)) }
 
@@ -92,10 +100,7 @@ func (l *lexer) textAndTag() error {
 		return nil
 	}
 	opening := rest[begin+1]
-	sign := byte(0)
-	if begin+2 < len(rest) && (rest[begin+2] == '-' || rest[begin+2] == '+') {
-		sign = rest[begin+2]
-	}
+	sign := signAt(rest, begin+2)
 	l.addText(l.stripBefore(text, sign, opening), begin)
 	tag := rest[begin:]
 	skip := 2
@@ -180,9 +185,8 @@ func (l *lexer) comment(tag string, skip int) error {
 		return l.fail("a comment is not closed")
 	}
 	end += skip
-	sign := byte(0)
-	if c := tag[end-1]; end > skip && (c == '-' || c == '+') {
-		sign = c
+	sign := signAt(tag[skip:], end-skip-1)
+	if sign != 0 {
 		end--
 	}
 	l.advance(end)
@@ -215,9 +219,8 @@ func (l *lexer) raw(skip int) error {
 		}
 		begin := from + i
 		from = begin + 2
-		sign := byte(0)
-		if from < len(l.source) && (l.source[from] == '-' || l.source[from] == '+') {
-			sign = l.source[from]
+		sign := signAt(l.source, from)
+		if sign != 0 {
 			from++
 		}
 		if !isWordTag(l.source[from:], "endraw") {
@@ -226,9 +229,7 @@ func (l *lexer) raw(skip int) error {
 		text := l.source[l.at:begin]
 		l.addText(l.stripBefore(text, sign, '%'), len(text))
 		end := l.at + strings.Index(l.source[l.at:], "%}")
-		sign = 0
-		if c := l.source[end-1]; c == '-' || c == '+' {
-			sign = c
+		if sign = signAt(l.source, end-1); sign != 0 {
 			end--
 		}
 		l.advance(end - l.at)

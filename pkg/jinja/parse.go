@@ -32,8 +32,7 @@ func Parse(source string) (*Template, error) {
 		return nil, err
 	}
 	p := &parser{tokens: tokens, template: &Template{}}
-	err = p.guard(func() { p.template.body, _ = p.statements() })
-	if err != nil {
+	if err := caught(func() { p.template.body, _ = p.statements() }); err != nil {
 		return nil, err
 	}
 	return p.template, nil
@@ -45,21 +44,6 @@ type parser struct {
 	nesting  int
 	loops    int // for loops around the place, for break and continue
 	template *Template
-}
-
-// guard turns the panic by which the parser gives up into an error.
-func (p *parser) guard(parse func()) (err error) {
-	defer func() {
-		switch fault := recover().(type) {
-		case nil:
-		case *Error:
-			err = fault
-		default:
-			panic(fault)
-		}
-	}()
-	parse()
-	return nil
 }
 
 func (p *parser) fail(format string, args ...any) {

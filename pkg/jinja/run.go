@@ -42,7 +42,7 @@ type Rendering struct {
 
 // Render renders the template with the given variables. An error is an
 // [*Error]: a fault of the template, or what it raised.
-func (t *Template) Render(variables *Dict, o Options) (rendering Rendering, err error) {
+func (t *Template) Render(variables *Dict, o Options) (Rendering, error) {
 	r := &run{
 		options: o, output: &strings.Builder{}, budget: o.Budget,
 		scope: &scope{variables: map[string]Value{}},
@@ -56,16 +56,9 @@ func (t *Template) Render(variables *Dict, o Options) (rendering Rendering, err 
 		n := size(variables)
 		r.budget = Budget{Steps: baseSteps + stepsPerByte*n, Bytes: baseBytes + bytesPerByte*n}
 	}
-	defer func() {
-		switch fault := recover().(type) {
-		case nil:
-		case *Error:
-			rendering, err = Rendering{}, fault
-		default:
-			panic(fault)
-		}
-	}()
-	r.statements(t.body)
+	if err := caught(func() { r.statements(t.body) }); err != nil {
+		return Rendering{}, err
+	}
 	return Rendering{Text: r.output.String(), Spans: r.spans}, nil
 }
 

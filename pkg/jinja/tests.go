@@ -1,9 +1,6 @@
 package jinja
 
-import (
-	"fmt"
-	"unicode"
-)
+import "fmt"
 
 // test evaluates VALUE is TEST.
 func (r *run) test(e *tested) Value {
@@ -35,6 +32,12 @@ func init() {
 			return is(v)
 		}
 	}
+	parity := func(odd bool) func(r *run, a args, v Value) bool {
+		return func(r *run, a args, v Value) bool {
+			r.bind(a, 0)
+			return (r.wantInteger(a.line, v, 0)%2 != 0) == odd
+		}
+	}
 	tests = map[string]func(r *run, a args, v Value) bool{
 		"defined":   ofType(func(v Value) bool { _, undefined := v.(*undefined); return !undefined }),
 		"undefined": ofType(func(v Value) bool { _, undefined := v.(*undefined); return undefined }),
@@ -52,26 +55,17 @@ func init() {
 		"sequence":  ofType(sequence),
 		"sameas": func(r *run, a args, v Value) bool {
 			other := r.bind(a, 1, "other")[0]
-			return typeName(v) == typeName(other) && (v == other || scalar(v) && r.equal(a.line, v, other))
+			_, scalar := hashable(v)
+			return typeName(v) == typeName(other) && (v == other || scalar && r.equal(a.line, v, other))
 		},
-		"in": func(r *run, a args, v Value) bool { return r.contains(a.line, r.bind(a, 1, "seq")[0], v) },
-		"odd": func(r *run, a args, v Value) bool {
-			r.bind(a, 0)
-			return r.wantInteger(a.line, v, 0)%2 != 0
-		},
-		"even": func(r *run, a args, v Value) bool {
-			r.bind(a, 0)
-			return r.wantInteger(a.line, v, 0)%2 == 0
-		},
+		"in":   func(r *run, a args, v Value) bool { return r.contains(a.line, r.bind(a, 1, "seq")[0], v) },
+		"odd":  parity(true),
+		"even": parity(false),
 		"divisibleby": func(r *run, a args, v Value) bool {
 			return r.equal(a.line, r.arithmetic(a.line, "%", v, r.bind(a, 1, "num")[0]), int64(0))
 		},
-		"upper": func(r *run, a args, v Value) bool {
-			return cased(unicode.IsUpper, unicode.IsLower)(r, a, r.str(a.line, v)) == true
-		},
-		"lower": func(r *run, a args, v Value) bool {
-			return cased(unicode.IsLower, unicode.IsUpper)(r, a, r.str(a.line, v)) == true
-		},
+		"upper": func(r *run, a args, v Value) bool { return stringMethods["isupper"](r, a, r.str(a.line, v)) == true },
+		"lower": func(r *run, a args, v Value) bool { return stringMethods["islower"](r, a, r.str(a.line, v)) == true },
 		"filter": func(_ *run, _ args, v Value) bool {
 			name, ok := v.(string)
 			_, known := filters[name]
@@ -89,14 +83,6 @@ func init() {
 		tests[name] = comparing(operator)
 		tests[operator] = tests[name]
 	}
-}
-
-func scalar(v Value) bool {
-	switch v.(type) {
-	case nil, bool, int64, float64, string:
-		return true
-	}
-	return false
 }
 
 func iterable(v Value) bool {

@@ -183,16 +183,9 @@ func (j *jsonStyle) write(v Value, depth int) {
 	}
 }
 
+// jsonFloat is floatText with the names that JSON libraries have for what is no number.
 func jsonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	}
-	return floatText(f)
+	return strings.NewReplacer("nan", "NaN", "inf", "Infinity").Replace(floatText(f))
 }
 
 // key writes a key; JSON has strings only.

@@ -39,20 +39,20 @@ func (b Batch) Validate(c Config) error {
 	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || int(b.Offsets[len(b.Offsets)-1]) != n {
 		return exitcode.Bugf("forward pass: the offsets do not span the %d tokens", n)
 	}
-	if b.Trunks != nil && len(b.Trunks) != len(b.Offsets)-1 {
-		return exitcode.Bugf("forward pass: %d shared prefixes for %d sequences", len(b.Trunks), len(b.Offsets)-1)
+	if b.Prefixes != nil && len(b.Prefixes) != len(b.Offsets)-1 {
+		return exitcode.Bugf("forward pass: %d shared prefixes for %d sequences", len(b.Prefixes), len(b.Offsets)-1)
 	}
 	for s := range len(b.Offsets) - 1 {
 		from, to := b.Offsets[s], b.Offsets[s+1]
 		if from > to || int(to) > n {
 			return exitcode.Bugf("forward pass: sequence %d has offsets %d to %d", s, from, to)
 		}
-		length, trunk := int(to-from), b.Trunk(s)
-		if trunk >= 0 {
-			if trunk >= s || b.Trunk(trunk) >= 0 || trunk < s-1 && b.Trunk(s-1) != trunk {
-				return exitcode.Bugf("forward pass: sequence %d cannot share the prefix of sequence %d", s, trunk)
+		length, prefix := int(to-from), b.Prefix(s)
+		if prefix >= 0 {
+			if prefix >= s || b.Prefix(prefix) >= 0 || prefix < s-1 && b.Prefix(s-1) != prefix {
+				return exitcode.Bugf("forward pass: sequence %d cannot share the prefix of sequence %d", s, prefix)
 			}
-			length += int(b.Offsets[trunk+1] - b.Offsets[trunk])
+			length += int(b.Offsets[prefix+1] - b.Offsets[prefix])
 		}
 		if length > c.MaxPositionEmbeddings {
 			return exitcode.Dataf("sequence %d has %d tokens; the policy's limit is %d", s, length, c.MaxPositionEmbeddings)
@@ -62,6 +62,44 @@ func (b Batch) Validate(c Config) error {
 		}
 	}
 	return checkTokens(b.TokenIDs, c)
+}
+
+// CheckForward refuses what the Forward of a policy of a shape cannot take.
+func CheckForward(c Config, batch Batch, sampling Sampling, logProbs, entropy []float32) error {
+	if err := batch.Validate(c); err != nil {
+		return err
+	}
+	if n := len(batch.TokenIDs); len(logProbs) != n || len(entropy) != n {
+		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
+	}
+	return sampling.Validate()
+}
+
+// Validate refuses coefficients that are not of a batch of so many tokens.
+func (c Coefficients) Validate(tokens int, valueHead bool) error {
+	for _, given := range [][]float32{c.LogProb, c.Entropy, c.Value} {
+		if given != nil && len(given) != tokens {
+			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), tokens)
+		}
+	}
+	if c.Value != nil && !valueHead {
+		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	}
+	return nil
+}
+
+// CheckState refuses an optimizer's state that is not the one of an engine, by names and
+// shapes, or has data of another size.
+func CheckState(got, want []Tensor) error {
+	if err := Match(got, want); err != nil {
+		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
+	}
+	for _, t := range got {
+		if len(t.Data) != t.Elements() {
+			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
+		}
+	}
+	return nil
 }
 
 func checkTokens(ids []int32, c Config) error {

@@ -1,7 +1,5 @@
 package policy
 
-import "fmt"
-
 // Workload says what an engine will be asked for. It decides how memory is
 // divided, and changes no result.
 type Workload struct {
@@ -29,12 +27,7 @@ type Workload struct {
 	Responses int
 }
 
-// Planned is an [Engine] that divides its device's memory before it starts.
-type Planned interface {
-	Plan() fmt.Stringer // how, for people
-}
-
-// DeviceMeter is an [Engine] on a device that it can ask for what it did.
+// DeviceMeter asks an engine's device for what it did.
 type DeviceMeter interface {
 	// DeviceUse is the work since the last call, or since the engine was opened.
 	DeviceUse() (DeviceUse, error)

@@ -73,20 +73,20 @@ func SortTargets(names []string) []string {
 	return sorted
 }
 
-// projection is one matrix of a layer.
-type projection struct {
+// Projection is one matrix (Out, In) of a layer.
+type Projection struct {
 	name    string // self_attn.q_proj
-	out, in int
+	Out, In int
 }
 
-// target is the projection's name without the module that it is in.
-func (p projection) target() string { return p.name[strings.IndexByte(p.name, '.')+1:] }
+// Target is the projection's name without the module that it is in.
+func (p Projection) Target() string { return p.name[strings.IndexByte(p.name, '.')+1:] }
 
-// projectionGroups lists a layer's matrices in the order of Layout, those of
+// ProjectionGroups lists a layer's matrices in the order of Layout, those of
 // one input together.
-func projectionGroups(c Config) [][]projection {
+func ProjectionGroups(c Config) [][]Projection {
 	hidden, inner := c.HiddenSize, c.IntermediateSize
-	return [][]projection{
+	return [][]Projection{
 		{
 			{"self_attn.q_proj", c.QueryWidth(), hidden},
 			{"self_attn.k_proj", c.KeyValueWidth(), hidden},
@@ -110,15 +110,15 @@ func loraName(layer int, projection, matrix string) string {
 func LoRALayout(c Config, l LoRA) []Tensor {
 	var tensors []Tensor
 	for layer := range c.NumHiddenLayers {
-		for _, group := range projectionGroups(c) {
+		for _, group := range ProjectionGroups(c) {
 			for _, p := range group {
-				if l.Adapts(p.target()) {
-					tensors = append(tensors, Tensor{Name: loraName(layer, p.name, "A"), Shape: []int{l.Rank, p.in}})
+				if l.Adapts(p.Target()) {
+					tensors = append(tensors, Tensor{Name: loraName(layer, p.name, "A"), Shape: []int{l.Rank, p.In}})
 				}
 			}
 			for _, p := range group {
-				if l.Adapts(p.target()) {
-					tensors = append(tensors, Tensor{Name: loraName(layer, p.name, "B"), Shape: []int{p.out, l.Rank}})
+				if l.Adapts(p.Target()) {
+					tensors = append(tensors, Tensor{Name: loraName(layer, p.name, "B"), Shape: []int{p.Out, l.Rank}})
 				}
 			}
 		}

@@ -1,11 +1,11 @@
 // Package policy says what a decoder-only transformer policy is: its
 // configuration, the names and shapes of its weights and adapters, and the
-// interface that every backend of the engine implements. Package checkpoint
+// interfaces that every backend of the engine implements. Package checkpoint
 // reads and writes its folders.
 //
-// The engine knows no reinforcement learning: [Engine.Forward] gives the
-// log-probability and the entropy of each token, the caller computes one
-// coefficient per token, and [Engine.Backward] takes the coefficients.
+// The engine knows no reinforcement learning: a [Scorer] gives the log-probability
+// and the entropy of each token, the caller computes one coefficient per token, and
+// a [Trainer] takes the coefficients.
 //
 // There is one log-probability for all: the sampler's, the learner's and the reference's come from the same code, in
 // the same order of reduction, whatever the batch around a sequence, at the
@@ -41,29 +41,29 @@ type Batch struct {
 	// Targets marks the tokens whose log-probability is wanted (N). The first
 	// token of a sequence has no predecessor and is never a target.
 	Targets []bool
-	// Trunks lets sequences share their beginning (S): sequence s goes on where
-	// sequence Trunks[s] ends, or begins by itself if that is -1. A shared prefix begins
+	// Prefixes lets sequences share their beginning (S): sequence s goes on where
+	// sequence Prefixes[s] ends, or begins by itself if that is -1. A shared prefix begins
 	// by itself, and those that go on from it come right after it. What predicts
 	// the first token of a sequence is not in it, so that is never a target: to
 	// learn the first token of several responses to a prompt, the shared prefix is the
 	// prompt without its last token. Nil: no sequence has a shared prefix. What is computed
 	// for a token is what would be in a sequence that spells the shared prefix out, to the
 	// last bit; gradients of weights are the same sums in another order.
-	Trunks []int32
+	Prefixes []int32
 }
 
-// Trunk returns the sequence that sequence s continues (its shared prefix), or -1.
-func (b Batch) Trunk(s int) int {
-	if b.Trunks == nil {
+// Prefix returns the sequence that sequence s continues (its shared prefix), or -1.
+func (b Batch) Prefix(s int) int {
+	if b.Prefixes == nil {
 		return -1
 	}
-	return int(b.Trunks[s])
+	return int(b.Prefixes[s])
 }
 
-// FamilyEnd returns the first sequence after the prefix group that begins with sequence
+// PrefixGroupEnd returns the first sequence after the prefix group that begins with sequence
 // s, which has no shared prefix itself: s and the sequences that continue it.
-func (b Batch) FamilyEnd(s int) int {
-	for s++; s < len(b.Offsets)-1 && b.Trunk(s) >= 0; s++ {
+func (b Batch) PrefixGroupEnd(s int) int {
+	for s++; s < len(b.Offsets)-1 && b.Prefix(s) >= 0; s++ {
 	}
 	return s
 }
@@ -171,15 +171,47 @@ type Tensor struct {
 	Data  []float32 // shares memory with the engine
 }
 
-// Engine is one loaded policy on one backend. An Engine is used by one
-// goroutine at a time; it uses its own threads inside.
-type Engine interface {
+// Engine is a policy that is open on one backend, by what can be done with it: each
+// backend's engine implements all of these interfaces, and a function takes the
+// smallest that it uses. One goroutine at a time uses any of them; an engine uses its
+// own threads inside.
+type Engine struct {
+	Model
+	Sampler
+	Scorer
+	Trainer
+	Sums
+
+	Embedder Embedder    // nil where the backend does not show its states
+	Meter    DeviceMeter // nil without a device of its own
+}
+
+// Model is what an engine is of.
+type Model interface {
 	Config() Config
 	Arithmetic() Arithmetic
 
+	// Adapter returns the shape of the policy's low-rank adapter, nil for none.
+	// With an adapter, its tensors and the value head are all that is trained.
+	Adapter() *LoRA
+
+	Close() error
+}
+
+// Sampler continues prompts.
+type Sampler interface {
 	// Generate samples one continuation for each request. A result depends on
 	// its request and the weights alone, never on the other requests.
 	Generate(ctx context.Context, requests []Request) ([]Completion, error)
+}
+
+// Scorer computes what a policy makes of given sequences.
+type Scorer interface {
+	// Room returns how many prefix groups, from the first on, fit one Forward without
+	// recomputation beyond the minimum in its Backward; at least 1. A prefix group is
+	// the lengths of a shared prefix and of its continuations, or of one sequence. However
+	// a batch is divided at the ends of prefix groups, no bit of any result changes.
+	Room(groups [][]int) int
 
 	// Forward computes the log-probability of every target token given its
 	// predecessors, and the entropy of the distribution it was drawn from
@@ -194,54 +226,34 @@ type Engine interface {
 	// is for a policy with a value head.
 	Values(dst []float32) error
 
-	// Backward adds to the gradients of a loss, given its derivatives, for the
-	// batch of the last Forward. It may be called once for a Forward.
-	Backward(coefficients Coefficients) error
-
-	// Adapter returns the shape of the policy's low-rank adapter, nil for none.
-	// With an adapter, its tensors and the value head are all that is trained.
-	Adapter() *LoRA
 	// SetAdapter switches the adapter on, as it is at first, or off, which
 	// makes the engine that of the policy that is adapted: the reference of a
 	// penalty needs no second copy. It drops the last Forward. It does nothing
 	// without an adapter.
 	SetAdapter(on bool)
+}
 
-	// Weights lists the trained tensors in the order of their layout, by their
-	// Hugging Face names (an adapter's by PEFT's), rounded to their types as
-	// everything computes with them: what is saved. They are a copy. The value
-	// head, if there is one, comes last.
-	Weights() []Tensor
+// Trainer changes the weights of a policy: the trained tensors, in the order of their
+// layout and by their Hugging Face names (an adapter's by PEFT's), with the value head,
+// if there is one, last.
+type Trainer interface {
+	// Backward adds to the gradients of a loss, given its derivatives, for the
+	// batch of the last Forward. It may be called once for a Forward.
+	Backward(coefficients Coefficients) error
 
-	// Trained lists the same tensors without their numbers.
-	Trained() []Tensor
-
-	// Gradients lists the accumulated gradients in the same order, to be looked
-	// at before anything else happens to them.
+	// Gradients lists the accumulated gradients, to be looked at before anything
+	// else happens to them.
 	Gradients() []Tensor
 	ZeroGradients()
-	// WriteGradient sets the elements from.. of the accumulated gradient of
-	// tensor index of Trained.
-	WriteGradient(index, from int, values []float32) error
-
-	// Partial sums of gradients are numbered from 0 and stay where the gradients
-	// are, so that the parts of a batch are added up in an order of the caller's.
-	// HoldGradients moves the accumulated gradients to a sum, whose old numbers
-	// are lost, and leaves zeros. AddGradients adds a sum, which stays as it is,
-	// to them. ReadSum fills dst with the elements from.. of a sum's tensor index.
-	HoldGradients(sum int) error
-	AddGradients(sum int) error
-	ReadSum(sum, index, from int, dst []float32) error
-
-	// Room returns how many prefix groups, from the first on, fit one Forward without
-	// recomputation beyond the minimum in its Backward; at least 1. A prefix group is
-	// the lengths of a shared prefix and of its continuations, or of one sequence. However a batch is divided at the ends of prefix groups, no bit of any
-	// result changes.
-	Room(families [][]int) int
 
 	// Step applies the accumulated gradients. The optimizer's moments start
-	// at zero unless LoadOptimizer was called.
+	// at zero unless LoadOptimizerState was called.
 	Step(settings AdamW) (StepStats, error)
+
+	// Weights lists the trained tensors, rounded to their types as everything
+	// computes with them: what is saved. They are a copy.
+	Weights() []Tensor
+
 	// OptimizerState lists first and second moments of the trained tensors
 	// (exp_avg.NAME, exp_avg_sq.NAME), then the float32 masters that half-precision weights
 	// are rounded from (master.NAME), and the number of steps taken. An engine
@@ -254,11 +266,28 @@ type Engine interface {
 	// methods have returned since then is worthless, so that whoever seals it
 	// asks first.
 	Err() error
-
-	Close() error
 }
 
-// Embedder is an [Engine] that shows the states of its policy.
+// Sums adds up the gradients of a batch's parts in an order of the caller's. Partial
+// sums are numbered from 0 and stay where the gradients are.
+type Sums interface {
+	// Trained lists the trained tensors without their numbers.
+	Trained() []Tensor
+
+	// WriteGradient sets the elements from.. of the accumulated gradient of
+	// tensor index of Trained.
+	WriteGradient(index, from int, values []float32) error
+
+	// HoldGradients moves the accumulated gradients to a sum, whose old numbers
+	// are lost, and leaves zeros.
+	HoldGradients(sum int) error
+	// AddGradients adds a sum, which stays as it is, to the accumulated gradients.
+	AddGradients(sum int) error
+	// ReadSum fills dst with the elements from.. of a sum's tensor index.
+	ReadSum(sum, index, from int, dst []float32) error
+}
+
+// Embedder shows the states of its policy.
 type Embedder interface {
 	// Embed gives each sequence of a batch the mean of its policy's last states
 	// (hidden size), after the last norm and before the head, over the tokens that

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -70,21 +71,11 @@ func (t Tensor) Decayed() bool { return len(t.Shape) == 2 }
 
 // StoredAs is the type of the tensor's elements in a file: F32 unless DType says
 // otherwise.
-func (t Tensor) StoredAs() safetensors.DType {
-	if t.DType == "" {
-		return safetensors.F32
-	}
-	return t.DType
-}
+func (t Tensor) StoredAs() safetensors.DType { return cmp.Or(t.DType, safetensors.F32) }
 
 // InitStd is the standard deviation of random matrices, by default the
 // initializer_range of all architectures' defaults.
-func (c Config) InitStd() float64 {
-	if c.InitializerRange == 0 {
-		return 0.02
-	}
-	return c.InitializerRange
-}
+func (c Config) InitStd() float64 { return cmp.Or(c.InitializerRange, 0.02) }
 
 // Init draws the weights of a new policy: matrices normal with standard
 // deviation σ = c.InitializerRange, the two projections that add to the

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 )
@@ -27,52 +28,20 @@ var elementBytes = map[DType]int64{
 func (d DType) Bytes() int { return int(elementBytes[d]) }
 
 // Float reports whether the type is one of F32, F16 and BF16.
-func (d DType) Float() bool { return d.widener() != nil }
+func (d DType) Float() bool { return conversions[d].widen != nil }
 
-func (d DType) orF32() DType {
-	if d == "" {
-		return F32
-	}
-	return d
+// conversion turns elements of a type into float32, exactly, and back: rounding to
+// nearest, ties to even, with NaN kept NaN and what is out of range made infinite.
+type conversion struct {
+	widen  func(dst []float32, raw []byte)
+	narrow func(raw []byte, src []float32)
+	limit  float32 // the least magnitude that rounds to infinity
 }
 
-// widener returns what turns elements into float32, exactly; nil when that
-// cannot be.
-func (d DType) widener() func(dst []float32, raw []byte) {
-	switch d {
-	case F32:
-		return widenF32
-	case F16:
-		return widenF16
-	case BF16:
-		return widenBF16
-	}
-	return nil
-}
-
-// narrower returns the reverse of widener: rounding to nearest, ties to even,
-// with NaN kept NaN and what is out of range made infinite.
-func (d DType) narrower() func(raw []byte, src []float32) {
-	switch d {
-	case F32:
-		return narrowF32
-	case F16:
-		return narrowF16
-	case BF16:
-		return narrowBF16
-	}
-	return nil
-}
-
-// limit is the least magnitude that rounds to infinity.
-func (d DType) limit() float32 {
-	switch d {
-	case F16:
-		return 65520 // halfway between 65504, the largest, and 2^16
-	case BF16:
-		return 0x1.ffp+127 // halfway between 255·2^120 and 2^128
-	}
-	return float32(math.Inf(1))
+var conversions = map[DType]conversion{
+	F32:  {widenF32, narrowF32, float32(math.Inf(1))},
+	F16:  {widenF16, narrowF16, 65520},         // halfway between 65504, the largest, and 2^16
+	BF16: {widenBF16, narrowBF16, 0x1.ffp+127}, // halfway between 255·2^120 and 2^128
 }
 
 func widenF32(dst []float32, raw []byte) {
@@ -162,15 +131,15 @@ func floatToHalf(x float32) uint16 {
 // Round rounds values to the type: to nearest, ties to even. What is out of
 // range becomes infinite.
 func (d DType) Round(values []float32) {
-	if d.orF32() == F32 {
+	if cmp.Or(d, F32) == F32 {
 		return
 	}
-	narrow, widen := d.narrower(), d.widener()
+	c := conversions[d]
 	var raw [4096]byte
 	for len(values) > 0 {
 		n := min(len(values), len(raw)/d.Bytes())
-		narrow(raw[:n*d.Bytes()], values[:n])
-		widen(values[:n], raw[:n*d.Bytes()])
+		c.narrow(raw[:n*d.Bytes()], values[:n])
+		c.widen(values[:n], raw[:n*d.Bytes()])
 		values = values[n:]
 	}
 }

@@ -16,6 +16,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -202,12 +202,7 @@ func (e headerEntry) info(name string) (Info, error) {
 // checkRanges wants the tensors to tile the data part.
 func (f *File) checkRanges(dataBytes int64) error {
 	order := slices.Clone(f.tensors)
-	sort.SliceStable(order, func(a, b int) bool {
-		if order[a].begin != order[b].begin {
-			return order[a].begin < order[b].begin
-		}
-		return order[a].end < order[b].end
-	})
+	slices.SortStableFunc(order, func(a, b Info) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
 	var at int64
 	for _, info := range order {
 		if info.begin != at {
@@ -262,7 +257,7 @@ func (f *File) Float32At(dst []float32, name string, from int) error {
 	if from < 0 || len(dst) > info.Elements() || from > info.Elements()-len(dst) {
 		return exitcode.Bugf("reading %q: elements %d to %d of tensor %q with %d elements", f.name, from, from+len(dst), name, info.Elements())
 	}
-	widen := info.DType.widener()
+	widen := conversions[info.DType].widen
 	if widen == nil {
 		return exitcode.Dataf("reading %q: tensor %q is %s; F32, F16 and BF16 can be read", f.name, name, info.DType)
 	}

@@ -2,12 +2,12 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -57,8 +57,8 @@ func WriteFrom(w io.Writer, tensors []Info, metadata map[string]string, read fun
 	values := make([]float32, 1<<16)
 	raw := make([]byte, 4*len(values))
 	for i, t := range tensors {
-		d := t.DType.orF32()
-		narrow, width, limit := d.narrower(), d.Bytes(), d.limit()
+		d := cmp.Or(t.DType, F32)
+		narrow, width, limit := conversions[d].narrow, d.Bytes(), conversions[d].limit
 		for done := 0; done < t.Elements(); {
 			part := values[:min(len(values), t.Elements()-done)]
 			if err := read(part, i, done); err != nil {
@@ -86,41 +86,23 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	separator := byte('{')
 	if len(metadata) > 0 {
 		b.WriteString(`{"__metadata__":`)
-		keys := make([]string, 0, len(metadata))
-		for key := range metadata {
-			keys = append(keys, key)
-		}
-		sort.Strings(keys)
-		inner := byte('{')
-		for _, key := range keys {
-			b.WriteByte(inner)
-			writeJSON(&b, key)
-			b.WriteByte(':')
-			writeJSON(&b, metadata[key])
-			inner = ','
-		}
-		b.WriteByte('}')
+		writeJSON(&b, metadata)
 		separator = ','
 	}
 	seen := map[string]bool{"__metadata__": true}
 	var at int64
 	for _, t := range tensors {
-		d := t.DType.orF32()
-		if seen[t.Name] || d.narrower() == nil {
+		d := cmp.Or(t.DType, F32)
+		if seen[t.Name] || !d.Float() {
 			return nil, exitcode.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
 		}
 		seen[t.Name] = true
 		end := at + int64(d.Bytes())*int64(t.Elements())
 		b.WriteByte(separator)
 		writeJSON(&b, t.Name)
-		fmt.Fprintf(&b, `:{"dtype":"%s","shape":[`, d)
-		for i, d := range t.Shape {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(&b, "%d", d)
-		}
-		fmt.Fprintf(&b, `],"data_offsets":[%d,%d]}`, at, end)
+		fmt.Fprintf(&b, `:{"dtype":"%s","shape":`, d)
+		writeJSON(&b, append([]int{}, t.Shape...)) // [] for a scalar, not null
+		fmt.Fprintf(&b, `,"data_offsets":[%d,%d]}`, at, end)
 		at = end
 		separator = ','
 	}
@@ -134,7 +116,7 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func writeJSON(b *bytes.Buffer, s string) {
-	quoted, _ := json.Marshal(s) // a string always marshals
-	b.Write(quoted)
+func writeJSON(b *bytes.Buffer, value any) {
+	encoded, _ := json.Marshal(value) // strings and numbers always marshal, a map by its sorted keys
+	b.Write(encoded)
 }

@@ -45,7 +45,7 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 }
 
 // NoteEngine adds to a manifest what computed the output's numbers.
-func NoteEngine(m *seal.Manifest, engine policy.Engine) error {
+func NoteEngine(m *seal.Manifest, engine policy.Model) error {
 	return m.Note("engine", engine.Arithmetic())
 }
 

@@ -1,9 +1,10 @@
 package tokenizer
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
@@ -42,12 +43,7 @@ func (t *Tokenizer) Save(folder string, format ChatFormat, maxTokens int) error 
 	if err != nil {
 		return err
 	}
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := os.WriteFile(filepath.Join(folder, name), files[name], 0o644); err != nil {
 			return err
 		}

@@ -1,9 +1,11 @@
 package tokenizer
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -115,13 +117,8 @@ func newTrainer(texts []string, split splitter) *trainer {
 			text = text[n:]
 		}
 	}
-	pieces := make([]string, 0, len(frequency))
-	for piece := range frequency {
-		pieces = append(pieces, piece)
-	}
-	sort.Strings(pieces)
 	t := &trainer{counts: map[pair]int{}, where: map[pair]map[int]bool{}}
-	for i, piece := range pieces {
+	for i, piece := range slices.Sorted(maps.Keys(frequency)) {
 		symbols := make([]int32, len(piece))
 		for j := range symbols {
 			symbols[j] = int32(piece[j])
@@ -203,13 +200,8 @@ type pairQueue []queuedPair
 
 func (q pairQueue) Len() int { return len(q) }
 func (q pairQueue) Less(i, j int) bool {
-	if q[i].count != q[j].count {
-		return q[i].count > q[j].count
-	}
-	if q[i].left != q[j].left {
-		return q[i].left < q[j].left
-	}
-	return q[i].right < q[j].right
+	a, b := q[i], q[j]
+	return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.left, b.left), cmp.Compare(a.right, b.right)) < 0
 }
 func (q pairQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *pairQueue) Push(x any)   { *q = append(*q, x.(queuedPair)) }

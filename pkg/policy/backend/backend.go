@@ -52,14 +52,14 @@ type Options struct {
 	// Workload is for backends that divide a device's memory before they start;
 	// Generate must be set for a policy that generates.
 	Workload policy.Workload
-	// Log is told why auto passes over a GPU engine that is there; nil for
-	// nobody.
+	// Log is told why auto passes over a GPU engine that is there, and how a GPU's
+	// memory is divided for training; nil for nobody.
 	Log func(format string, args ...any)
 }
 
 // Open loads a policy's folder, or an adapter's and the policy that it adapts.
 // The engine must be closed.
-func Open(folder string, options Options) (policy.Engine, error) {
+func Open(folder string, options Options) (*policy.Engine, error) {
 	if err := check(options); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func Open(folder string, options Options) (policy.Engine, error) {
 }
 
 // open opens a whole policy, with the value head of a version's folder.
-func open(folder, version string, options Options) (policy.Engine, error) {
+func open(folder, version string, options Options) (*policy.Engine, error) {
 	source, err := checkpoint.Open(folder)
 	if err != nil {
 		return nil, err
@@ -108,17 +108,24 @@ func open(folder, version string, options Options) (policy.Engine, error) {
 		})
 		switch code := exitcode.Code(err); {
 		case err == nil:
-			return engine, nil
+			if options.Train && options.Log != nil {
+				options.Log("on the GPU: %s", engine.Plan())
+			}
+			return engine.Roles(), nil
 		case options.Backend == CUDA, code != exitcode.Unavailable && code != exitcode.Usage:
 			return nil, err
 		case options.Log != nil && !errors.Is(err, cuda.ErrNoLibrary):
 			options.Log("the policy runs on the CPU: %v", err)
 		}
 	}
-	return cpu.New(source, cpu.Options{
+	engine, err := cpu.New(source, cpu.Options{
 		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
 		DType: DTypes[options.DType], State: DTypes[options.State], Compute: options.compute(source),
 	})
+	if err != nil {
+		return nil, err
+	}
+	return engine.Roles(), nil
 }
 
 // compute is the type that products round to, which depends on nothing but the

@@ -43,7 +43,7 @@ const (
 )
 
 // Sample measures an engine that generates.
-func Sample(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
+func Sample(ctx context.Context, e *policy.Engine, o Options) ([]Rate, error) {
 	c := e.Config()
 	if o.PromptTokens < 1 || o.NewTokens < 2 || o.PromptTokens+o.NewTokens > c.MaxPositionEmbeddings {
 		return nil, exitcode.Usagef("got a prompt of %d tokens and a response of %d, want at most %d together and a response of 2 or more", o.PromptTokens, o.NewTokens, c.MaxPositionEmbeddings)
@@ -72,7 +72,7 @@ func Sample(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
 }
 
 // Learn measures an engine that trains.
-func Learn(ctx context.Context, e policy.Engine, o Options) ([]Rate, error) {
+func Learn(ctx context.Context, e *policy.Engine, o Options) ([]Rate, error) {
 	c := e.Config()
 	length := min(o.PromptTokens+o.NewTokens, c.MaxPositionEmbeddings)
 	sequences := max(1, o.PassTokens/length)
@@ -123,7 +123,7 @@ func rateOf(work string, batch int, tokens, seconds, flops, bytes float64) Rate 
 }
 
 // weightBytes is what a pass reads of the weights.
-func weightBytes(e policy.Engine) float64 {
+func weightBytes(e *policy.Engine) float64 {
 	bytes := 4
 	if trained := e.Trained(); len(trained) > 0 && trained[0].DType != "" {
 		bytes = trained[0].DType.Bytes()
@@ -145,7 +145,7 @@ func tokens(c policy.Config, n, number int) []int32 {
 	return ids
 }
 
-func generate(ctx context.Context, e policy.Engine, o Options, batch, newTokens, round int) error {
+func generate(ctx context.Context, e *policy.Engine, o Options, batch, newTokens, round int) error {
 	requests := make([]policy.Request, batch)
 	for i := range requests {
 		requests[i] = policy.Request{

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"strings"
-
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -111,28 +109,19 @@ func (a *adapter) weightGrad(p *pass, dy []float32, stride int, x []float32, row
 // adapt gives the model's linears the adapters of a layout, whose tensors the
 // builder hands out in order.
 func (m *model) adapt(c policy.Config, l policy.LoRA, b *builder) {
-	inner := c.IntermediateSize
+	groups := policy.ProjectionGroups(c)
 	for i := range m.layers {
 		layer := &m.layers[i]
-		for _, group := range []struct {
-			linear  *linear
-			targets string
-			outs    []int
-		}{
-			{&layer.qkv, "q_proj k_proj v_proj", []int{c.QueryWidth(), c.KeyValueWidth(), c.KeyValueWidth()}},
-			{&layer.output, "o_proj", []int{c.HiddenSize}},
-			{&layer.gateUp, "gate_proj up_proj", []int{inner, inner}},
-			{&layer.down, "down_proj", []int{c.HiddenSize}},
-		} {
+		for g, of := range []*linear{&layer.qkv, &layer.output, &layer.gateUp, &layer.down} {
 			var parts []adapterPart
 			column := 0
-			for i, target := range strings.Fields(group.targets) {
-				if l.Adapts(target) {
-					parts = append(parts, adapterPart{column: column, out: group.outs[i]})
+			for _, p := range groups[g] {
+				if l.Adapts(p.Target()) {
+					parts = append(parts, adapterPart{column: column, out: p.Out})
 				}
-				column += group.outs[i]
+				column += p.Out
 			}
-			group.linear.adapter = newAdapter(group.linear.in, l, parts, b)
+			of.adapter = newAdapter(of.in, l, parts, b)
 		}
 	}
 }

@@ -53,13 +53,13 @@ func (p *pass) attend(index int) {
 
 // extent is where the tokens of sequence s start, and where those of its shared prefix,
 // of which there are before.
-func (p *pass) extent(s int) (start, trunkStart, before int) {
+func (p *pass) extent(s int) (start, prefixStart, before int) {
 	start = int(p.offsets[s])
-	if trunk := p.trunks[s]; trunk >= 0 {
-		trunkStart = int(p.offsets[trunk])
-		before = int(p.offsets[trunk+1]) - trunkStart
+	if prefix := p.prefixes[s]; prefix >= 0 {
+		prefixStart = int(p.offsets[prefix])
+		before = int(p.offsets[prefix+1]) - prefixStart
 	}
-	return start, trunkStart, before
+	return start, prefixStart, before
 }
 
 // queries are the tokens of sequence s, numbered in it, that ask in a layer.
@@ -83,26 +83,26 @@ func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []fl
 func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, queries span, a, kvHead int) {
 	c := p.e.config
 	d, width := c.HeadDim, c.QueryWidth()
-	start, trunkStart, before := p.extent(s)
+	start, prefixStart, before := p.extent(s)
 	if queries.from == queries.to {
 		return
 	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
-	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
+	_, prefixKey, prefixValue, _ := p.head(l.qkv, prefixStart, a, kvHead)
 	for first := queries.from; first < queries.to; first += queryBlock {
 		rows := min(queryBlock, queries.to-first)
 		own := first + rows
 		keys := before + own
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scores := scratch.scores
-		p.against(scores, keys, query[first*stride:], stride, rows, trunkKey, before, key, own)
+		p.against(scores, keys, query[first*stride:], stride, rows, prefixKey, before, key, own)
 		for i := range rows {
 			token := start + first + i
 			shift, sum := softmaxRow(scores[i*keys:(i+1)*keys], before+first+i+1, scoreScale(d))
 			l.shift[token*c.NumAttentionHeads+a], l.sum[token*c.NumAttentionHeads+a] = shift, sum
 		}
 		mixed := l.mixed[(start+first)*width+a*d:]
-		p.weigh(mixed, width, scores, keys, rows, trunkValue, before, value, own, scratch)
+		p.weigh(mixed, width, scores, keys, rows, prefixValue, before, value, own, scratch)
 		for i := range rows {
 			row := mixed[i*width : i*width+d]
 			vec.Scale(row, 1/l.sum[(start+first+i)*c.NumAttentionHeads+a], row)
@@ -112,10 +112,10 @@ func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, qu
 
 // against sets out_ij to y_i·x_j for i < rows, with the vectors x_j of [pass.weigh]. Rows
 // are ldo, ldy and those of qkv apart.
-func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, trunk []float32, before int, x []float32, own int) {
+func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, prefix []float32, before int, x []float32, own int) {
 	d, stride := p.e.config.HeadDim, wide(p.e.config)
 	if before > 0 {
-		p.e.nt(out, ldo, y, ldy, trunk, stride, rows, before, d, false, 1)
+		p.e.nt(out, ldo, y, ldy, prefix, stride, rows, before, d, false, 1)
 	}
 	p.e.nt(out[before:], ldo, y, ldy, x, stride, rows, own, d, false, 1)
 }
@@ -124,21 +124,21 @@ func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, trunk
 // or values are those before, of a shared prefix, and then own ones. Rows are ldo, ldw and those
 // of qkv apart. In bfloat16 the sums go by blocks of keys from the first of the shared prefix on,
 // and the block in which that ends is put together.
-func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, trunk []float32, before int, x []float32, own int, scratch *workerScratch) {
+func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, prefix []float32, before int, x []float32, own int, scratch *workerScratch) {
 	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
 	whole := before
 	if p.e.pairs {
 		whole -= before % gemm.PairBlock
 	}
 	if whole > 0 {
-		nn(out, ldo, weights, ldw, trunk, stride, rows, d, whole, false, 1)
+		nn(out, ldo, weights, ldw, prefix, stride, rows, d, whole, false, 1)
 	}
 	taken := 0 // of own
 	if rest := before - whole; rest > 0 {
 		taken = min(own, gemm.PairBlock-rest)
 		scratch.block = grow(scratch.block, gemm.PairBlock*d)
 		for j := range rest {
-			copy(scratch.block[j*d:(j+1)*d], trunk[(whole+j)*stride:])
+			copy(scratch.block[j*d:(j+1)*d], prefix[(whole+j)*stride:])
 		}
 		for j := range taken {
 			copy(scratch.block[(rest+j)*d:(rest+j+1)*d], x[j*stride:])
@@ -200,14 +200,14 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 	c := p.e.config
 	d, width, heads := c.HeadDim, c.QueryWidth(), c.NumAttentionHeads
 	scale := scoreScale(d)
-	start, trunkStart, before := p.extent(s)
+	start, prefixStart, before := p.extent(s)
 	if queries.from == queries.to {
 		return
 	}
 	query, key, value, stride := p.head(l.qkv, start, a, kvHead)
 	dQuery, dKey, dValue, _ := p.head(dQKV, start, a, kvHead)
-	_, trunkKey, trunkValue, _ := p.head(l.qkv, trunkStart, a, kvHead)
-	_, dTrunkKey, dTrunkValue, _ := p.head(dQKV, trunkStart, a, kvHead)
+	_, prefixKey, prefixValue, _ := p.head(l.qkv, prefixStart, a, kvHead)
+	_, dPrefixKey, dPrefixValue, _ := p.head(dQKV, prefixStart, a, kvHead)
 	scratch.output = grow(scratch.output, queryBlock*d)
 	for first := queries.from; first < queries.to; first += queryBlock {
 		rows := min(queryBlock, queries.to-first)
@@ -216,7 +216,7 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scratch.grads = grow(scratch.grads, rows*keys)
 		scores, grads, output := scratch.scores, scratch.grads, scratch.output
-		p.against(scores, keys, query[first*stride:], stride, rows, trunkKey, before, key, own)
+		p.against(scores, keys, query[first*stride:], stride, rows, prefixKey, before, key, own)
 		for i := range rows {
 			token, row := start+first+i, scores[i*keys:(i+1)*keys]
 			n := before + first + i + 1
@@ -225,10 +225,10 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 			vec.Scale(output[i*d:(i+1)*d], 1/l.sum[token*heads+a], dMixed[token*width+a*d:token*width+(a+1)*d])
 		}
 		if before > 0 {
-			p.e.tn(dTrunkValue, stride, scores, keys, output, d, before, d, rows, true, 1)
+			p.e.tn(dPrefixValue, stride, scores, keys, output, d, before, d, rows, true, 1)
 		}
 		p.e.tn(dValue, stride, scores[before:], keys, output, d, own, d, rows, true, 1)
-		p.against(grads, keys, output, d, rows, trunkValue, before, value, own)
+		p.against(grads, keys, output, d, rows, prefixValue, before, value, own)
 		for i := range rows {
 			token, row := start+first+i, grads[i*keys:(i+1)*keys]
 			n := before + first + i + 1
@@ -237,9 +237,9 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 			clear(row[n:])
 		}
 		if before > 0 {
-			p.e.tn(dTrunkKey, stride, grads, keys, query[first*stride:], stride, before, d, rows, true, 1)
+			p.e.tn(dPrefixKey, stride, grads, keys, query[first*stride:], stride, before, d, rows, true, 1)
 		}
-		p.weigh(dQuery[first*stride:], stride, grads, keys, rows, trunkKey, before, key, own, scratch)
+		p.weigh(dQuery[first*stride:], stride, grads, keys, rows, prefixKey, before, key, own, scratch)
 		p.e.tn(dKey, stride, grads[before:], keys, query[first*stride:], stride, own, d, rows, true, 1)
 	}
 }

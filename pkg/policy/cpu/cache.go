@@ -16,7 +16,10 @@ const pageTokens = kvcache.Tokens
 // pairs both are rounded to bfloat16, as products read them.
 type page = kvcache.Page[[]float32]
 
-type prefix = kvcache.Prefix
+type (
+	prefix = kvcache.Prefix
+	prompt = kvcache.Prompt[[]float32]
+)
 
 // pagesOf is the number of pages of n tokens.
 func pagesOf(n int) int { return kvcache.PagesOf(n) }

@@ -157,10 +157,10 @@ func TestTurnsReuseTheirPast(t *testing.T) {
 			}
 			computed += len(ids)
 			if e.cache != nil {
-				p := prompt{ids: ids}
-				p.attach(e.cache)
-				computed -= p.done
-				p.drop(e.cache)
+				p := prompt{IDs: ids}
+				p.Attach(e.cache.Pool)
+				computed -= p.Done
+				p.Drop(e.cache.Pool)
 			}
 			r := policy.Request{Prompt: ids, MaxNewTokens: 37, Stream: rng.New(1, rng.PurposeSample, turn, "", 0), Sampling: policy.Sampling{Temperature: 1}, Keep: keep}
 			ids = append(ids, generate(t, e, []policy.Request{r})[0].TokenIDs...)

@@ -113,10 +113,10 @@ func TestTrunksEndAnywhereInABlock(t *testing.T) {
 	c := tinyConfig()
 	weights := policytest.LoudWeights(t, c)
 	rapid.Check(t, func(rt *rapid.T) {
-		family := policytest.Family{
-			Trunk: rapid.IntRange(1, 100).Draw(rt, "trunk"), Branches: rapid.SliceOfN(rapid.IntRange(1, 100), 1, 3).Draw(rt, "branches"),
+		group := policytest.PrefixGroup{
+			Prefix: rapid.IntRange(1, 100).Draw(rt, "prefix"), Branches: rapid.SliceOfN(rapid.IntRange(1, 100), 1, 3).Draw(rt, "branches"),
 		}
-		shared, apart, places := policytest.BatchOfFamilies(c, 1, family)
+		shared, apart, places := policytest.BatchOfPrefixGroups(c, 1, group)
 		var mixed [2][]float32
 		for i, batch := range []policy.Batch{shared, apart} {
 			e, err := New(policy.InMemory(c, weights), Options{Threads: 1, Train: true, Compute: safetensors.BF16})
@@ -129,7 +129,7 @@ func TestTrunksEndAnywhereInABlock(t *testing.T) {
 		width := c.QueryWidth()
 		for _, p := range places {
 			if a, b := mixed[0][p[0]*width:(p[0]+1)*width], mixed[1][p[1]*width:(p[1]+1)*width]; !policytest.SameBits(a, b) {
-				rt.Fatalf("token %d: with the trunk %v, spelt out %v", p[0], a, b)
+				rt.Fatalf("token %d: with the prefix %v, spelt out %v", p[0], a, b)
 			}
 		}
 	})

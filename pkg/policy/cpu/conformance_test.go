@@ -21,7 +21,7 @@ func TestConformanceInBFloat16(t *testing.T) {
 func conform(t *testing.T, compute safetensors.DType, ways ...string) {
 	policytest.Conform(t, policytest.Backend{
 		Ways: ways, Rounds: compute == safetensors.BF16,
-		Open: func(_ testing.TB, way string, source policy.Source, o policytest.Options) (policy.Engine, error) {
+		Open: func(_ testing.TB, way string, source policy.Source, o policytest.Options) (*policy.Engine, error) {
 			options := Options{Threads: 1, Train: o.Train, DType: o.DType, State: o.State, Compute: compute, Adapter: o.Adapter, ValueHead: o.ValueHead}
 			if way != "one thread" {
 				options.Threads = 3
@@ -33,7 +33,7 @@ func conform(t *testing.T, compute safetensors.DType, ways ...string) {
 			if way == "chunks" {
 				e.limits.chunkTokens, e.limits.sparseTokens, e.limits.logits, e.limits.keptLogits = 50, 0, 1, 1
 			}
-			return e, nil
+			return e.Roles(), nil
 		},
 	})
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/kvcache"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
@@ -115,8 +117,8 @@ func (d *decoder) dropAll() {
 
 // leave takes away one of the slots that wait for a prompt's pages.
 func (d *decoder) leave(p *prompt) {
-	if p.users--; p.users == 0 {
-		p.drop(d.cache)
+	if p.Users--; p.Users == 0 {
+		p.Drop(d.cache.Pool)
 	}
 }
 
@@ -161,23 +163,23 @@ func (d *decoder) admit(ctx context.Context) error {
 func (d *decoder) place() bool {
 	s := d.waiting[0]
 	p := s.prompt
-	if p.users == 1 {
-		s.pages, p.pages = p.pages, nil
+	if p.Users == 1 {
+		s.pages, p.Pages = p.Pages, nil
 		d.leave(p)
 	} else {
 		// The last page is written to, so all but one user need a copy.
 		whole := s.length / pageTokens
-		s.pages = append(make([]*page, 0, whole+2), p.pages[:whole]...)
-		if whole < len(p.pages) {
+		s.pages = append(make([]*page, 0, whole+2), p.Pages[:whole]...)
+		if whole < len(p.Pages) {
 			own := d.cache.Get()
 			if own == nil {
 				return false
 			}
-			copy(own.Content, p.pages[whole].Content)
+			copy(own.Content, p.Pages[whole].Content)
 			s.pages = append(s.pages, own)
 		}
 		d.cache.Retain(s.pages[:whole])
-		p.users--
+		p.Users--
 	}
 	s.prompt = nil
 	d.waiting = d.waiting[1:]
@@ -201,7 +203,7 @@ func (d *decoder) putOff() {
 	}
 	r := d.requests[s.request]
 	d.queue.putBack(&prompt{
-		ids: slices.Concat(r.Prompt, d.completions[s.request].TokenIDs), requests: []int{s.request}, keep: r.Keep,
+		IDs: slices.Concat(r.Prompt, d.completions[s.request].TokenIDs), Requests: []int{s.request}, Keep: r.Keep,
 	})
 }
 
@@ -270,16 +272,7 @@ func (d *decoder) fed(s *slot) {
 	if s.length%pageTokens != 0 {
 		return
 	}
-	prompt, response := d.requests[s.request].Prompt, d.completions[s.request].TokenIDs
-	var tokens [pageTokens]int32
-	for i := range tokens {
-		if at := s.length - pageTokens + i; at < len(prompt) {
-			tokens[i] = prompt[at]
-		} else {
-			tokens[i] = response[at-len(prompt)]
-		}
-	}
-	s.prefix = s.prefix.Extend(tokens[:])
+	s.prefix = s.prefix.Extend(kvcache.PageOf(s.length/pageTokens-1, d.requests[s.request].Prompt, d.completions[s.request].TokenIDs))
 	d.cache.Insert(s.pages[len(s.pages)-1], s.prefix)
 }
 
@@ -347,12 +340,7 @@ func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
 		})
 		from = to
 	}
-	for _, err := range d.errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(d.errs...)
 }
 
 // samplingGrain is the number of logits that are worth another goroutine.

@@ -6,15 +6,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-var _ policy.Embedder = (*Engine)(nil)
-
 // Embed implements [policy.Embedder].
 func (e *Engine) Embed(batch policy.Batch, own []bool) ([][]float32, error) {
 	n, sequences := len(batch.TokenIDs), max(0, len(batch.Offsets)-1)
 	if len(own) != n {
 		return nil, exitcode.Bugf("embedding: %d marks for %d tokens", len(own), n)
 	}
-	batch.Targets, batch.Trunks = make([]bool, n), nil
+	batch.Targets, batch.Prefixes = make([]bool, n), nil
 	if err := batch.Validate(e.config); err != nil {
 		return nil, err
 	}

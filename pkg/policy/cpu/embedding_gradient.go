@@ -34,9 +34,7 @@ func (l *lookups) find(tokens []int32, width int) {
 		}
 		l.at[i] = place
 	}
-	for have := len(l.rows); have < len(l.ids)*width; have = len(l.rows) {
-		l.rows = append(l.rows, make([]float32, width)...)
-	}
+	l.rows = append(l.rows, make([]float32, len(l.ids)*width-len(l.rows))...)
 }
 
 // addTo adds the rows to the gradient of the whole embedding, and forgets them.

@@ -83,7 +83,7 @@ type Options struct {
 // defaultCacheBytes is the bound when Options has none.
 const defaultCacheBytes = 1 << 30
 
-// Engine implements [policy.Engine].
+// Engine is an engine on the CPU.
 type Engine struct {
 	config  policy.Config
 	threads int
@@ -118,7 +118,10 @@ type Engine struct {
 	cacheBytes int64
 }
 
-var _ policy.Engine = (*Engine)(nil)
+// Roles is the engine by what can be done with it.
+func (e *Engine) Roles() *policy.Engine {
+	return &policy.Engine{Model: e, Sampler: e, Scorer: e, Trainer: e, Sums: e, Embedder: e}
+}
 
 // New makes an engine of the weights of a source, which it needs no longer
 // then.
@@ -225,7 +228,7 @@ func (e *Engine) adapt(a policy.Adapter, valueHead []float32) error {
 // Config returns the policy's shape.
 func (e *Engine) Config() policy.Config { return e.config }
 
-// Arithmetic implements [policy.Engine].
+// Arithmetic implements [policy.Model].
 func (e *Engine) Arithmetic() policy.Arithmetic {
 	a := policy.Arithmetic{Backend: "cpu"}
 	if e.pairs {
@@ -237,24 +240,24 @@ func (e *Engine) Arithmetic() policy.Arithmetic {
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }
 
-// SetAdapter implements [policy.Engine].
+// SetAdapter implements [policy.Scorer].
 func (e *Engine) SetAdapter(on bool) {
 	e.bare = !on
 	e.model.linears(func(l *linear) { l.bare = e.bare })
 	e.forget()
 }
 
-// Weights implements [policy.Engine].
+// Weights implements [policy.Trainer].
 func (e *Engine) Weights() []policy.Tensor { return e.trained.read(e.threads) }
 
-// Gradients implements [policy.Engine]; there are none for an engine that does
+// Gradients implements [policy.Trainer]; there are none for an engine that does
 // not train.
 func (e *Engine) Gradients() []policy.Tensor {
 	e.settleGradients()
 	return e.grads.tensors
 }
 
-// ZeroGradients implements [policy.Engine]. The gradients of matrices are not
+// ZeroGradients implements [policy.Trainer]. The gradients of matrices are not
 // written to before the next backward pass is.
 func (e *Engine) ZeroGradients() {
 	for _, w := range e.trained.weights {
@@ -282,7 +285,7 @@ func (e *Engine) forget() {
 	}
 }
 
-// Err implements [policy.Engine]: nothing here can fail without saying so.
+// Err implements [policy.Trainer]: nothing here can fail without saying so.
 func (e *Engine) Err() error { return nil }
 
 // Close drops the engine's memory.

@@ -2,26 +2,14 @@ package cpu
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/kvcache"
 )
-
-// prompt is a sequence and the requests that go on from its end.
-type prompt struct {
-	ids      []int32
-	requests []int // indices into the call's requests
-	keep     bool  // whether one of them wants its pages kept
-
-	pages  []*page
-	prefix prefix // of the whole pages that are computed
-	done   int    // tokens that are computed
-	users  int    // slots that wait for a place and for these pages
-}
 
 // queue hands out prompts to decoders.
 type queue struct {
@@ -38,8 +26,8 @@ func (q *queue) take(requests, pages, least int) []*prompt {
 	defer q.Unlock()
 	n := 0
 	for n < len(q.prompts) {
-		requests -= len(q.prompts[n].requests)
-		pages -= pagesOf(len(q.prompts[n].ids)) + len(q.prompts[n].requests)
+		requests -= len(q.prompts[n].Requests)
+		pages -= pagesOf(len(q.prompts[n].IDs)) + len(q.prompts[n].Requests)
 		if n >= least && (requests < 0 || pages < 0) {
 			break
 		}
@@ -68,7 +56,7 @@ func (q *queue) fail(err error) {
 	q.prompts = nil
 }
 
-// Generate implements [policy.Engine]. A prompt is computed once for all
+// Generate implements [policy.Sampler]. A prompt is computed once for all
 // requests that share it, and so is what prompts have in common from their
 // start, in whole pages.
 //
@@ -85,10 +73,10 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 	}
 	longest, wanted := 0, 0
 	for _, p := range prompts {
-		for _, r := range p.requests {
-			longest = max(longest, len(p.ids)+min(requests[r].MaxNewTokens, e.config.MaxPositionEmbeddings-len(p.ids)))
+		for _, r := range p.Requests {
+			longest = max(longest, len(p.IDs)+min(requests[r].MaxNewTokens, e.config.MaxPositionEmbeddings-len(p.IDs)))
 		}
-		wanted += len(p.requests)
+		wanted += len(p.Requests)
 	}
 	e.rope.extend(longest)
 	if e.cache == nil {
@@ -146,31 +134,17 @@ func (e *Engine) sharesWeights() bool {
 // groupPrompts checks the requests and groups those that want tokens by
 // prompt, in the order of their first appearance.
 func (e *Engine) groupPrompts(requests []policy.Request, completions []policy.Completion) ([]*prompt, error) {
-	var prompts []*prompt
-	byIDs := map[string]*prompt{}
-	var key []byte
+	var prompts kvcache.Prompts[[]float32]
 	for i, r := range requests {
 		if err := r.Validate(e.config); err != nil {
 			return nil, &policy.RequestError{Index: i, Err: err}
 		}
 		completions[i].FinishReason = policy.FinishLength
-		if r.MaxNewTokens <= 0 || len(r.Prompt) == e.config.MaxPositionEmbeddings {
-			continue
+		if r.MaxNewTokens > 0 && len(r.Prompt) < e.config.MaxPositionEmbeddings {
+			prompts.Add(r.Prompt, i, r.Keep)
 		}
-		key = key[:0]
-		for _, id := range r.Prompt {
-			key = binary.LittleEndian.AppendUint32(key, uint32(id))
-		}
-		p := byIDs[string(key)]
-		if p == nil {
-			p = &prompt{ids: r.Prompt}
-			byIDs[string(key)] = p
-			prompts = append(prompts, p)
-		}
-		p.requests = append(p.requests, i)
-		p.keep = p.keep || r.Keep
 	}
-	return prompts, nil
+	return prompts.List, nil
 }
 
 // splitPrompts shares the requests of each prompt out when there are too few
@@ -181,9 +155,9 @@ func splitPrompts(prompts []*prompt, threads int) []*prompt {
 	}
 	var parts []*prompt
 	for _, p := range prompts {
-		size := (len(p.requests) + threads - 1) / threads
-		for part := range slices.Chunk(p.requests, size) {
-			parts = append(parts, &prompt{ids: p.ids, requests: part, keep: p.keep})
+		size := (len(p.Requests) + threads - 1) / threads
+		for part := range slices.Chunk(p.Requests, size) {
+			parts = append(parts, &prompt{IDs: p.IDs, Requests: part, Keep: p.Keep})
 		}
 	}
 	return parts

@@ -62,10 +62,10 @@ func TestOtherTargets(t *testing.T) {
 			few, all := newEngine(t, c, weights, 2), newEngine(t, c, weights, 1)
 			s := policy.Sampling{Temperature: 1}
 			rapid.Check(t, func(rt *rapid.T) {
-				families := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) policytest.Family {
-					return policytest.Family{Trunk: rapid.IntRange(1, 70).Draw(rt, "trunk"), Branches: rapid.SliceOfN(rapid.IntRange(0, 70), 0, 3).Draw(rt, "branches")}
-				}), 1, 3).Draw(rt, "families")
-				batch, _, _ := policytest.BatchOfFamilies(c, 1, families...)
+				groups := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) policytest.PrefixGroup {
+					return policytest.PrefixGroup{Prefix: rapid.IntRange(1, 70).Draw(rt, "prefix"), Branches: rapid.SliceOfN(rapid.IntRange(0, 70), 0, 3).Draw(rt, "branches")}
+				}), 1, 3).Draw(rt, "groups")
+				batch, _, _ := policytest.BatchOfPrefixGroups(c, 1, groups...)
 				every := batch
 				every.Targets = make([]bool, len(batch.Targets))
 				for q := range len(batch.Offsets) - 1 {
@@ -79,7 +79,7 @@ func TestOtherTargets(t *testing.T) {
 				wantLogProbs, wantEntropy := forward(t, all, every, s)
 				for i, target := range batch.Targets {
 					if target && (logProbs[i] != wantLogProbs[i] || entropy[i] != wantEntropy[i]) {
-						rt.Fatalf("token %d of %v: log-probability %v and entropy %v, want %v and %v", i, families, logProbs[i], entropy[i], wantLogProbs[i], wantEntropy[i])
+						rt.Fatalf("token %d of %v: log-probability %v and entropy %v, want %v and %v", i, groups, logProbs[i], entropy[i], wantLogProbs[i], wantEntropy[i])
 					}
 				}
 				for _, e := range []*Engine{few, all} {
@@ -91,7 +91,7 @@ func TestOtherTargets(t *testing.T) {
 				want := all.Gradients()
 				for i, g := range few.Gradients() {
 					if !policytest.SameBits(g.Data, want[i].Data) {
-						rt.Fatalf("gradient of %s differs for %v", g.Name, families)
+						rt.Fatalf("gradient of %s differs for %v", g.Name, groups)
 					}
 				}
 			})

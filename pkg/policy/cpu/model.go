@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"cmp"
+
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -175,12 +177,7 @@ func (h *holdings) load(source policy.Source, threads int) error {
 			failed[from+i] = u.load(source, scratch)
 		}
 	})
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(failed...)
 }
 
 // read copies all tensors.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -36,7 +37,7 @@ func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 	return math.Sqrt(total)
 }
 
-// Step implements [policy.Engine] with AdamW. Weight decay applies to
+// Step implements [policy.Trainer] with AdamW. Weight decay applies to
 // matrices, the embedding and the head included. The gradient is multiplied by
 // min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
 // A value head with a bound of its own is clipped by its own norm. The gradients
@@ -237,13 +238,13 @@ func (e *Engine) masters() []policy.Tensor {
 	return all
 }
 
-// OptimizerState implements [policy.Engine].
+// OptimizerState implements [policy.Trainer].
 func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 	e.allocateMoments()
 	return slices.Concat(e.moments.tensors("exp_avg.", e.trained.tensors), e.moments2.tensors("exp_avg_sq.", e.trained.tensors), e.masters()), e.steps
 }
 
-// LoadOptimizerState implements [policy.Engine].
+// LoadOptimizerState implements [policy.Trainer].
 func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	if !e.train {
 		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train")
@@ -259,13 +260,8 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 			want = append(want, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape})
 		}
 	}
-	if err := policy.Match(tensors, append(want, masters...)); err != nil {
-		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
-	}
-	for _, t := range tensors {
-		if len(t.Data) != t.Elements() {
-			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
-		}
+	if err := policy.CheckState(tensors, append(want, masters...)); err != nil {
+		return err
 	}
 	n := len(e.trained.tensors)
 	e.moments.set(tensors[:n])
@@ -299,10 +295,8 @@ func (e *Engine) checkMasters() error {
 			}
 		}
 	})
-	for _, name := range differs {
-		if name != "" {
-			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", name)
-		}
+	if name := cmp.Or(differs...); name != "" {
+		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", name)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type pass struct {
 	tokens    []int32 // (N)
 	positions []int32 // (N) in the token's sequence
 	offsets   []int32 // (S+1) sequence s is tokens[offsets[s]:offsets[s+1]]
-	trunks    []int32 // (S) the sequence that sequence s goes on from, or -1
+	prefixes  []int32 // (S) the sequence that sequence s goes on from, or -1
 	roots     []int32 // the sequences that go on from none, and S
 
 	// wanted are the tokens of which the state after the last block is wanted, in
@@ -208,25 +208,25 @@ func eachRow(threads, from, to, width int, f func(from, to int)) {
 
 // run computes the residual stream after the last block, p.final (M, h), for
 // those wanted of tokens (N) of sequences packed without padding: sequence s is
-// tokens[offsets[s]:offsets[s+1]] and goes on from sequence trunks[s] unless
+// tokens[offsets[s]:offsets[s+1]] and goes on from sequence prefixes[s] unless
 // that is -1.
-func (p *pass) run(tokens, offsets, trunks, wanted []int32) {
-	p.positions, p.offsets, p.trunks, p.roots = grow(p.positions, len(tokens)), offsets, trunks, p.roots[:0]
+func (p *pass) run(tokens, offsets, prefixes, wanted []int32) {
+	p.positions, p.offsets, p.prefixes, p.roots = grow(p.positions, len(tokens)), offsets, prefixes, p.roots[:0]
 	p.wanted, p.spans = wanted, spansOf(wanted, offsets, p.spans[:0])
 	longest := int32(0)
-	for s, trunk := range trunks {
+	for s, prefix := range prefixes {
 		before := int32(0)
-		if trunk < 0 {
+		if prefix < 0 {
 			p.roots = append(p.roots, int32(s))
 		} else {
-			before = offsets[trunk+1] - offsets[trunk]
+			before = offsets[prefix+1] - offsets[prefix]
 		}
 		for i := offsets[s]; i < offsets[s+1]; i++ {
 			p.positions[i] = before + i - offsets[s]
 		}
 		longest = max(longest, before+offsets[s+1]-offsets[s])
 	}
-	p.roots = append(p.roots, int32(len(trunks)))
+	p.roots = append(p.roots, int32(len(prefixes)))
 	p.e.rope.extend(int(longest))
 	p.start(tokens, p.positions)
 	for i := range p.layers {

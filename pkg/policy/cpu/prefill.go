@@ -15,25 +15,6 @@ type piece struct {
 	n, row int // the tokens are rows from row of the pass
 }
 
-// attach gives the prompt the pages of its start that the cache has. At least
-// its last token is left, whose logits are wanted.
-func (p *prompt) attach(cache *pool) {
-	for p.done == len(p.pages)*pageTokens && p.done+pageTokens < len(p.ids) {
-		upTo := p.prefix.Extend(p.ids[p.done:])
-		pg := cache.Lookup(upTo)
-		if pg == nil {
-			return
-		}
-		p.pages, p.prefix, p.done = append(p.pages, pg), upTo, p.done+pageTokens
-	}
-}
-
-// drop gives the prompt's pages back.
-func (p *prompt) drop(cache *pool) {
-	cache.Release(p.pages, p.keep)
-	p.pages, p.prefix, p.done = nil, prefix{}, 0
-}
-
 // compute runs prompts through the model, a bounded number of tokens at a
 // time, and samples the first token of their requests, which then wait for a
 // place. Prompts for which there are no pages go back to the queue; starved
@@ -42,7 +23,7 @@ func (d *decoder) compute(ctx context.Context, prompts []*prompt) (starved bool,
 	phase.Mark(phase.Prefill)
 	defer phase.Mark(phase.Decode)
 	for _, p := range prompts {
-		p.users = 1 // this function, until the prompt is computed
+		p.Users = 1 // this function, until the prompt is computed
 	}
 	pending := prompts
 	for len(pending) > 0 && err == nil {
@@ -59,7 +40,7 @@ func (d *decoder) compute(ctx context.Context, prompts []*prompt) (starved bool,
 		err = d.sampleFirst(pieces)
 		var left []*prompt
 		for _, p := range pending {
-			if p.done < len(p.ids) {
+			if p.Done < len(p.IDs) {
 				left = append(left, p)
 			} else {
 				d.leave(p)
@@ -82,12 +63,12 @@ func (d *decoder) sampleFirst(pieces []piece) error {
 	var slots []slot
 	var rows []int
 	for _, p := range pieces {
-		p.advance(d.cache, p.n)
-		if p.done < len(p.ids) {
+		p.Advance(d.cache.Pool, p.n)
+		if p.Done < len(p.IDs) {
 			continue
 		}
-		for _, r := range p.requests {
-			slots = append(slots, slot{request: r, prompt: p.prompt, prefix: p.prefix, length: p.done})
+		for _, r := range p.Requests {
+			slots = append(slots, slot{request: r, prompt: p.prompt, prefix: p.Prefix, length: p.Done})
 			rows = append(rows, p.row+p.n-1)
 		}
 	}
@@ -96,22 +77,11 @@ func (d *decoder) sampleFirst(pieces []piece) error {
 	}
 	for _, s := range slots {
 		if !s.finished {
-			s.prompt.users++
+			s.prompt.Users++
 			d.waiting = append(d.waiting, s)
 		}
 	}
 	return nil
-}
-
-// advance notes that n more tokens are computed and enters the pages that are
-// full now into the index.
-func (p *prompt) advance(cache *pool, n int) {
-	whole := p.done / pageTokens
-	p.done += n
-	for ; (whole+1)*pageTokens <= p.done; whole++ {
-		p.prefix = p.prefix.Extend(p.ids[whole*pageTokens:])
-		cache.Insert(p.pages[whole], p.prefix)
-	}
 }
 
 // cut chooses what is computed next and provides the pages for it. A prompt
@@ -124,28 +94,28 @@ func (d *decoder) cut(pending []*prompt) []piece {
 		if row == d.e.limits.prefillTokens {
 			break
 		}
-		p.attach(d.cache)
-		if p.done+pageTokens < len(p.ids) && underWay[p.prefix.Extend(p.ids[p.done:])] {
+		p.Attach(d.cache.Pool)
+		if p.Done+pageTokens < len(p.IDs) && underWay[p.Prefix.Extend(p.IDs[p.Done:])] {
 			continue
 		}
-		n := min(d.e.limits.prefillTokens-row, len(p.ids)-p.done)
-		if p.done+n < len(p.ids) {
+		n := min(d.e.limits.prefillTokens-row, len(p.IDs)-p.Done)
+		if p.Done+n < len(p.IDs) {
 			n -= n % pageTokens
 		}
-		for len(p.pages) < pagesOf(p.done+n) {
+		for len(p.Pages) < pagesOf(p.Done+n) {
 			pg := d.cache.Get()
 			if pg == nil {
-				n = len(p.pages)*pageTokens - p.done
+				n = len(p.Pages)*pageTokens - p.Done
 				break
 			}
-			p.pages = append(p.pages, pg)
+			p.Pages = append(p.Pages, pg)
 		}
 		if n <= 0 {
 			continue
 		}
-		upTo := p.prefix
-		for at := p.done; at+pageTokens <= p.done+n; at += pageTokens {
-			upTo = upTo.Extend(p.ids[at:])
+		upTo := p.Prefix
+		for at := p.Done; at+pageTokens <= p.Done+n; at += pageTokens {
+			upTo = upTo.Extend(p.IDs[at:])
 			underWay[upTo] = true
 		}
 		pieces = append(pieces, piece{prompt: p, n: n, row: row})
@@ -160,8 +130,8 @@ func (d *decoder) runPieces(pieces []piece) {
 	c, p := d.e.config, d.prefill
 	tokens, positions := d.tokens[:0], d.positions[:0]
 	for _, piece := range pieces {
-		for i := piece.done; i < piece.done+piece.n; i++ {
-			tokens, positions = append(tokens, piece.ids[i]), append(positions, int32(i))
+		for i := piece.Done; i < piece.Done+piece.n; i++ {
+			tokens, positions = append(tokens, piece.IDs[i]), append(positions, int32(i))
 		}
 	}
 	d.tokens, d.positions = tokens, positions
@@ -183,7 +153,7 @@ func (d *decoder) runPieces(pieces []piece) {
 			for _, b := range blocks[from:to] {
 				piece := pieces[b.piece]
 				for i := b.first; i < min(b.first+queryBlock, piece.n); i++ {
-					d.keep(layer, b.head, piece.pages, piece.done+i, l.qkv[(piece.row+i)*wide(c):(piece.row+i+1)*wide(c)])
+					d.keep(layer, b.head, piece.Pages, piece.Done+i, l.qkv[(piece.row+i)*wide(c):(piece.row+i+1)*wide(c)])
 				}
 			}
 		})
@@ -210,9 +180,9 @@ func (d *decoder) attendBlock(layer, head int, p piece, first int, scratch *deco
 	c, l := d.e.config, &d.prefill.layers[layer]
 	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
 	rows := min(queryBlock, p.n-first)
-	before := p.done + first // tokens before the block
+	before := p.Done + first // tokens before the block
 	keys := before + rows
-	pages := p.pages[:pagesOf(keys)]
+	pages := p.Pages[:pagesOf(keys)]
 	stride := len(pages) * pageTokens
 	scratch.scores = grow(scratch.scores, rows*stride)
 	scratch.sums = grow(scratch.sums, rows)

@@ -12,7 +12,7 @@ const sumGrain = 1 << 16
 // roomTokens is where a pass has all the rows that its products have use for.
 const roomTokens = 4096
 
-// Trained implements [policy.Engine].
+// Trained implements [policy.Sums].
 func (e *Engine) Trained() []policy.Tensor {
 	tensors := append([]policy.Tensor(nil), e.trained.tensors...)
 	for i := range tensors {
@@ -21,21 +21,21 @@ func (e *Engine) Trained() []policy.Tensor {
 	return tensors
 }
 
-// Room implements [policy.Engine].
-func (e *Engine) Room(families [][]int) int {
+// Room implements [policy.Scorer].
+func (e *Engine) Room(groups [][]int) int {
 	tokens := 0
-	for i, family := range families {
-		for _, n := range family {
+	for i, group := range groups {
+		for _, n := range group {
 			tokens += n
 		}
 		if i > 0 && tokens > roomTokens {
 			return i
 		}
 	}
-	return len(families)
+	return len(groups)
 }
 
-// WriteGradient implements [policy.Engine].
+// WriteGradient implements [policy.Sums].
 func (e *Engine) WriteGradient(index, from int, values []float32) error {
 	if err := e.checkGradient(index, from, len(values)); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (e *Engine) checkGradient(index, from, n int) error {
 	return nil
 }
 
-// HoldGradients implements [policy.Engine].
+// HoldGradients implements [policy.Sums].
 func (e *Engine) HoldGradients(sum int) error {
 	switch {
 	case !e.train:
@@ -79,7 +79,7 @@ func (e *Engine) HoldGradients(sum int) error {
 	return nil
 }
 
-// AddGradients implements [policy.Engine].
+// AddGradients implements [policy.Sums].
 func (e *Engine) AddGradients(sum int) error {
 	held, err := e.heldSum(sum)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *Engine) AddGradients(sum int) error {
 	return nil
 }
 
-// ReadSum implements [policy.Engine].
+// ReadSum implements [policy.Sums].
 func (e *Engine) ReadSum(sum, index, from int, dst []float32) error {
 	held, err := e.heldSum(sum)
 	if err != nil {

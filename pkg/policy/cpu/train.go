@@ -92,9 +92,9 @@ func (e *Engine) divide(batch policy.Batch) []chunk {
 	}
 	var chunks []chunk
 	for s := 0; s < sequences; {
-		end := batch.FamilyEnd(s)
-		for end < sequences && int(offsets[batch.FamilyEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
-			end = batch.FamilyEnd(end)
+		end := batch.PrefixGroupEnd(s)
+		for end < sequences && int(offsets[batch.PrefixGroupEnd(end)]-offsets[s]) <= e.limits.chunkTokens {
+			end = batch.PrefixGroupEnd(end)
 		}
 		chunks = append(chunks, chunk{s, end})
 		s = end
@@ -117,25 +117,19 @@ func (e *Engine) runTokens(batch policy.Batch, c chunk, wanted []int32) {
 	for s := c.from; s <= c.to; s++ {
 		offsets = append(offsets, batch.Offsets[s]-first)
 	}
-	trunks := make([]int32, c.to-c.from)
-	for s := range trunks {
-		trunks[s] = int32(max(-1, batch.Trunk(c.from+s)-c.from))
+	prefixes := make([]int32, c.to-c.from)
+	for s := range prefixes {
+		prefixes[s] = int32(max(-1, batch.Prefix(c.from+s)-c.from))
 	}
 	e.pass.sparse = e.train && int(end-first) > e.limits.chunkTokens
-	e.pass.run(batch.TokenIDs[first:end], offsets, trunks, wanted)
+	e.pass.run(batch.TokenIDs[first:end], offsets, prefixes, wanted)
 }
 
-// Forward implements [policy.Engine].
+// Forward implements [policy.Scorer].
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
 	defer phase.Enter(phase.Forward)()
-	if err := batch.Validate(e.config); err != nil {
+	if err := policy.CheckForward(e.config, batch, sampling, logProbs, entropy); err != nil {
 		return err
-	}
-	if err := sampling.Validate(); err != nil {
-		return err
-	}
-	if len(logProbs) != len(batch.TokenIDs) || len(entropy) != len(batch.TokenIDs) {
-		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), len(batch.TokenIDs))
 	}
 	clear(logProbs)
 	clear(entropy)
@@ -153,7 +147,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	return nil
 }
 
-// Backward implements [policy.Engine].
+// Backward implements [policy.Trainer].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	defer phase.Enter(phase.Backward)()
 	if !e.train {
@@ -167,13 +161,8 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
-	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
-		if given != nil && len(given) != n {
-			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
-		}
-	}
-	if coefficients.Value != nil && e.value == nil {
-		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	if err := coefficients.Validate(n, e.value != nil); err != nil {
+		return err
 	}
 	for _, c := range last.chunks {
 		if len(last.chunks) > 1 {

@@ -25,7 +25,7 @@ func (s withValueHead) Float32To(dst []float32, index, from int) error {
 	return nil
 }
 
-// Values implements [policy.Engine].
+// Values implements [policy.Scorer].
 func (e *Engine) Values(dst []float32) error {
 	switch {
 	case e.value == nil:

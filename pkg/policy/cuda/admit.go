@@ -17,7 +17,7 @@ func (c *call) admit(ctx context.Context) error {
 		if len(c.queue) == 0 || free == 0 {
 			return nil
 		}
-		if c.queue[0].done < c.queue[0].wanted() && free < len(c.slots) && free < (len(c.slots)+7)/8 {
+		if c.queue[0].Done < wanted(c.queue[0]) && free < len(c.slots) && free < (len(c.slots)+7)/8 {
 			return nil
 		}
 		if err := c.compute(ctx, free); err != nil {
@@ -29,7 +29,7 @@ func (c *call) admit(ctx context.Context) error {
 		}
 		if began == 0 {
 			if c.running() == 0 {
-				return exitcode.Bugf("generating: no room for a sequence of %d tokens among %d pages", len(c.queue[0].ids), c.budgets.CachePages)
+				return exitcode.Bugf("generating: no room for a sequence of %d tokens among %d pages", len(c.queue[0].IDs), c.budgets.CachePages)
 			}
 			return nil // until one that runs ends
 		}
@@ -47,11 +47,11 @@ func (c *call) compute(ctx context.Context, free int) error {
 		if free <= 0 {
 			break
 		}
-		pages -= pagesOf(len(p.ids)) - len(p.pages) + len(p.requests)
+		pages -= pagesOf(len(p.IDs)) - len(p.Pages) + len(p.Requests)
 		if pages < 0 && (len(chosen) > 0 || c.running() > 0) {
 			break
 		}
-		free -= len(p.requests)
+		free -= len(p.Requests)
 		chosen = append(chosen, p)
 	}
 	for {
@@ -64,37 +64,14 @@ func (c *call) compute(ctx context.Context, free int) error {
 		}
 		pieces := make([]piece, len(cut))
 		for i, p := range cut {
-			pieces[i] = piece{position: p.done, tokens: p.ids[p.done : p.done+p.n], pages: ids(p.pages)}
+			pieces[i] = piece{position: p.Done, tokens: p.IDs[p.Done : p.Done+p.n], pages: ids(p.Pages)}
 		}
 		if err := c.native.prefill(pieces); err != nil {
 			return err
 		}
 		for _, p := range cut {
-			c.advance(p.prompt, p.n)
+			p.Advance(c.pool, p.n)
 		}
-	}
-}
-
-// attach gives a prompt the pages of its start that the cache has.
-func (c *call) attach(p *prompt) {
-	for p.done == len(p.pages)*pageTokens && p.done+pageTokens <= p.wanted() {
-		upTo := p.prefix.Extend(p.ids[p.done:])
-		pg := c.pool.Lookup(upTo)
-		if pg == nil {
-			return
-		}
-		p.pages, p.prefix, p.done = append(p.pages, pg), upTo, p.done+pageTokens
-	}
-}
-
-// advance notes that n more tokens are computed and enters the pages that are
-// full now into the index.
-func (c *call) advance(p *prompt, n int) {
-	whole := p.done / pageTokens
-	p.done += n
-	for ; (whole+1)*pageTokens <= p.done; whole++ {
-		p.prefix = p.prefix.Extend(p.ids[whole*pageTokens:])
-		c.pool.Insert(p.pages[whole], p.prefix)
 	}
 }
 
@@ -115,31 +92,31 @@ func (c *call) cut(prompts []*prompt) []promptPiece {
 		if room < rowAlign {
 			break
 		}
-		c.attach(p)
-		n := min(p.wanted()-p.done, room/rowAlign*rowAlign)
-		if n <= 0 || p.done+pageTokens <= p.wanted() && underWay[p.prefix.Extend(p.ids[p.done:])] {
+		p.Attach(c.pool)
+		n := min(wanted(p)-p.Done, room/rowAlign*rowAlign)
+		if n <= 0 || p.Done+pageTokens <= wanted(p) && underWay[p.Prefix.Extend(p.IDs[p.Done:])] {
 			continue
 		}
-		if p.done+n < p.wanted() && n > pageTokens {
-			n -= (p.done + n) % pageTokens
+		if p.Done+n < wanted(p) && n > pageTokens {
+			n -= (p.Done + n) % pageTokens
 		}
-		for len(p.pages) < pagesOf(p.done+n) {
+		for len(p.Pages) < pagesOf(p.Done+n) {
 			pg := c.pool.Get()
 			for pg == nil && len(pieces) == 0 && c.running() == 0 && c.reclaim(p) {
 				pg = c.pool.Get()
 			}
 			if pg == nil {
-				n = len(p.pages)*pageTokens - p.done
+				n = len(p.Pages)*pageTokens - p.Done
 				break
 			}
-			p.pages = append(p.pages, pg)
+			p.Pages = append(p.Pages, pg)
 		}
 		if n <= 0 {
 			continue
 		}
-		upTo := p.prefix
-		for at := p.done; at%pageTokens == 0 && at+pageTokens <= p.done+n; at += pageTokens {
-			upTo = upTo.Extend(p.ids[at:])
+		upTo := p.Prefix
+		for at := p.Done; at%pageTokens == 0 && at+pageTokens <= p.Done+n; at += pageTokens {
+			upTo = upTo.Extend(p.IDs[at:])
 			underWay[upTo] = true
 		}
 		pieces = append(pieces, promptPiece{p, n})
@@ -156,11 +133,11 @@ func (c *call) begin() (began int, err error) {
 		if c.slots[slot] != nil {
 			continue
 		}
-		if len(c.queue) == 0 || c.queue[0].done < c.queue[0].wanted() {
+		if len(c.queue) == 0 || c.queue[0].Done < wanted(c.queue[0]) {
 			break
 		}
 		p := c.queue[0]
-		r := &response{request: p.requests[0], slot: slot, length: p.done, prefix: p.prefix, indexed: p.done / pageTokens, order: c.started}
+		r := &response{request: p.Requests[0], slot: slot, length: p.Done, prefix: p.Prefix, indexed: p.Done / pageTokens, order: c.started}
 		ok, err := c.place(p, r)
 		if err != nil {
 			return 0, err
@@ -170,7 +147,7 @@ func (c *call) begin() (began int, err error) {
 		}
 		c.started++
 		c.slots[slot] = r
-		if len(p.requests) == 0 {
+		if len(p.Requests) == 0 {
 			c.queue = c.queue[1:]
 		}
 		request := &c.requests[r.request]
@@ -184,7 +161,7 @@ func (c *call) begin() (began int, err error) {
 			}
 		}
 		starts = append(starts, start{
-			slot: slot, token: p.ids[len(p.ids)-1], position: len(p.ids) - 1, remaining: c.remaining(r.request), stops: stops,
+			slot: slot, token: p.IDs[len(p.IDs)-1], position: len(p.IDs) - 1, remaining: c.remaining(r.request), stops: stops,
 			stream: request.Stream, sampling: request.Sampling,
 		})
 	}
@@ -198,34 +175,34 @@ func (c *call) begin() (began int, err error) {
 // all its prompt's requests share, and a copy of the last one, if that is
 // unfinished; the last of the requests takes the prompt's own.
 func (c *call) place(p *prompt, r *response) (ok bool, err error) {
-	if len(p.requests) == 1 {
-		r.pages, p.pages = p.pages, nil
-		p.requests = nil
+	if len(p.Requests) == 1 {
+		r.pages, p.Pages = p.Pages, nil
+		p.Requests = nil
 		return true, nil
 	}
-	whole := p.done / pageTokens
-	r.pages = append(make([]*page, 0, whole+2), p.pages[:whole]...)
-	if whole < len(p.pages) {
+	whole := p.Done / pageTokens
+	r.pages = append(make([]*page, 0, whole+2), p.Pages[:whole]...)
+	if whole < len(p.Pages) {
 		own := c.pool.Get()
 		for own == nil && c.running() == 0 && c.reclaim(p) {
 			own = c.pool.Get()
 		}
 		if own == nil && c.running() == 0 {
 			// There is room for one: the others' prompt is computed again.
-			r.pages = p.pages
-			*p = prompt{ids: p.ids, requests: p.requests[1:], keep: p.keep}
+			r.pages = p.Pages
+			*p = prompt{IDs: p.IDs, Requests: p.Requests[1:], Keep: p.Keep}
 			return true, nil
 		}
 		if own == nil {
 			return false, nil
 		}
-		if err := c.native.copyPage(p.pages[whole].Content, own.Content); err != nil {
+		if err := c.native.copyPage(p.Pages[whole].Content, own.Content); err != nil {
 			return false, err
 		}
 		r.pages = append(r.pages, own)
 	}
-	c.pool.Retain(p.pages[:whole])
-	p.requests = p.requests[1:]
+	c.pool.Retain(p.Pages[:whole])
+	p.Requests = p.Requests[1:]
 	return true, nil
 }
 
@@ -233,8 +210,8 @@ func (c *call) place(p *prompt, r *response) (ok bool, err error) {
 // computed again. It reports false when no other has pages.
 func (c *call) reclaim(but *prompt) bool {
 	for i := len(c.queue) - 1; i >= 0; i-- {
-		if p := c.queue[i]; p != but && len(p.pages) > 0 {
-			c.drop(p)
+		if p := c.queue[i]; p != but && len(p.Pages) > 0 {
+			p.Drop(c.pool)
 			return true
 		}
 	}

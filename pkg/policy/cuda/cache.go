@@ -7,6 +7,7 @@ type page = kvcache.Page[int32]
 
 type (
 	prefix = kvcache.Prefix
+	prompt = kvcache.Prompt[int32]
 	pool   = kvcache.Pool[int32]
 )
 

@@ -213,7 +213,7 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	// A test that ends the program costs itself alone; and where it was of wgmma, nothing else is tried on that path.
 	write("ends-kernels_test", "")
 	run(1, "FAILED (3)|twins                  ok|because a test ended the program: products", "kernels_test kernels_test engine_test invariance "+
-		"TestConformance|TestLongContexts|TestTrunks|TestSumsInTheEngine "+
+		"TestConformance|TestLongContexts|TestSharedPrefixes|TestSumsInTheEngine "+
 		"TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake "+
 		"parity.py TestAgainstPeer", "--stage", "twins,parity", "--again")
 }

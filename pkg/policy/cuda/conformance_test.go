@@ -20,16 +20,20 @@ func TestConformance(t *testing.T) {
 	}
 	policytest.Conform(t, policytest.Backend{
 		Ways: []string{"one pass", "small passes", "small chunks", "norms again", "blocks again"},
-		Open: func(t testing.TB, way string, source policy.Source, o policytest.Options) (policy.Engine, error) {
+		Open: func(t testing.TB, way string, source policy.Source, o policytest.Options) (*policy.Engine, error) {
 			options := cuda.Options{
 				Library: policytest.Library(t), Train: o.Train, DType: o.DType, State: o.State, Adapter: o.Adapter, ValueHead: o.ValueHead,
 			}
-			return cuda.OpenWith(source, options, budgets(func(b *cuda.Budgets) {
+			e, err := cuda.OpenWith(source, options, budgets(func(b *cuda.Budgets) {
 				if b.GradientSums = 0; o.Train {
 					b.GradientSums = 2
 				}
 				ways[way](b)
 			}))
+			if err != nil {
+				return nil, err
+			}
+			return e.Roles(), nil
 		},
 		Slow: policytest.Emulated(),
 	})

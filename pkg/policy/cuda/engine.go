@@ -46,7 +46,7 @@ type Options struct {
 	policy.Workload
 }
 
-// Engine implements [policy.Engine].
+// Engine is an engine on a GPU.
 type Engine struct {
 	config policy.Config
 	train  bool
@@ -68,11 +68,10 @@ type Engine struct {
 	failed error // of a method that returns no error
 }
 
-var (
-	_ policy.Engine      = (*Engine)(nil)
-	_ policy.Planned     = (*Engine)(nil)
-	_ policy.DeviceMeter = (*Engine)(nil)
-)
+// Roles is the engine by what can be done with it.
+func (e *Engine) Roles() *policy.Engine {
+	return &policy.Engine{Model: e, Sampler: e, Scorer: e, Trainer: e, Sums: e, Meter: e}
+}
 
 // New makes an engine of the weights of a source, which it needs no longer
 // then. Without a library, a driver, a device or the memory that is needed,
@@ -163,24 +162,18 @@ type shape struct {
 
 // newShape is that of a source's weights under options.
 func newShape(source policy.Source, options Options) (shape, error) {
-	s := shape{config: source.Config(), train: options.Train, valueHead: options.ValueHead != nil}
+	k := Case{DType: options.DType, State: options.State, Train: options.Train, ValueHead: options.ValueHead != nil}
 	if options.Adapter != nil {
 		if err := options.Adapter.Validate(); err != nil {
-			return s, err
+			return shape{}, err
 		}
 		lora := options.Adapter.LoRA
-		s.lora = &lora
+		k.LoRA = &lora
 	}
-	if options.State == safetensors.BF16 {
-		s.state = bfloat16Type
-	}
-	var stored []safetensors.DType
 	for _, t := range source.Tensors() {
-		stored = append(stored, cmp.Or(t.DType, safetensors.F32))
+		k.Stored = append(k.Stored, t.StoredAs())
 	}
-	var err error
-	s.dtype, err = typeOf(options.DType, stored)
-	return s, err
+	return shapeOf(source.Config(), k)
 }
 
 // typeOf is the one type of all weights: what is wanted, or, if that is empty,
@@ -256,13 +249,13 @@ func (e *Engine) fill(source policy.Source, options Options) error {
 // Config returns the policy's shape.
 func (e *Engine) Config() policy.Config { return e.config }
 
-// Arithmetic implements [policy.Engine].
+// Arithmetic implements [policy.Model].
 func (e *Engine) Arithmetic() policy.Arithmetic { return e.arithmetic }
 
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }
 
-// SetAdapter implements [policy.Engine].
+// SetAdapter implements [policy.Scorer].
 func (e *Engine) SetAdapter(on bool) {
 	if e.lora == nil {
 		return
@@ -272,8 +265,8 @@ func (e *Engine) SetAdapter(on bool) {
 	e.fail(e.native.adapter(on))
 }
 
-// Plan implements [policy.Planned].
-func (e *Engine) Plan() fmt.Stringer { return e.plan }
+// Plan is how the device's memory is divided.
+func (e *Engine) Plan() Plan { return e.plan }
 
 // Stats are the engine's own.
 func (e *Engine) Stats() (Stats, error) { return e.native.stats() }
@@ -285,7 +278,7 @@ func (e *Engine) DeviceUse() (policy.DeviceUse, error) {
 	return policy.DeviceUse{Seconds: s.DeviceSeconds, ToDeviceBytes: s.ToDeviceBytes, ToHostBytes: s.ToHostBytes}, err
 }
 
-// Err implements [policy.Engine].
+// Err implements [policy.Trainer].
 func (e *Engine) Err() error { return e.failed }
 
 // fail keeps the first failure of what returns no error.

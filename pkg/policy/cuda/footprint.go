@@ -42,10 +42,10 @@ func (s shape) widths() widths {
 	}
 	w.qkv = w.query + 2*w.key
 	if s.lora != nil {
-		for _, input := range [][]string{{"q_proj", "k_proj", "v_proj"}, {"o_proj"}, {"gate_proj", "up_proj"}, {"down_proj"}} {
+		for _, group := range policy.ProjectionGroups(c) {
 			ranks := 0
-			for _, target := range input {
-				if s.lora.Adapts(target) {
+			for _, p := range group {
+				if s.lora.Adapts(p.Target()) {
 					ranks += s.lora.Rank
 				}
 			}

@@ -2,13 +2,13 @@ package cuda
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/kvcache"
 )
 
 // Decode steps that the device takes by itself before the host looks. A longer
@@ -30,22 +30,10 @@ func newRollout(pages, slots int) rollout {
 	return rollout{pool: newPool(pages), slots: make([]*response, slots)}
 }
 
-// prompt is a sequence and the requests that go on from its end.
-type prompt struct {
-	ids      []int32
-	requests []int // indices into the call's requests that have no slot yet
-	keep     bool  // whether one of them wants its pages kept
-
-	// The cache has the keys and values of the first done tokens. Those of the
-	// last token are left to the first decode step, which is what computes the
-	// logits that follow it.
-	pages  []*page
-	prefix prefix // of the whole pages that are computed
-	done   int
-}
-
-// wanted is the number of tokens that are to be computed before decoding.
-func (p *prompt) wanted() int { return len(p.ids) - 1 }
+// wanted is the number of tokens of a prompt that are to be computed before decoding.
+// The last one is left to the first decode step, which is what computes the logits that
+// follow it.
+func wanted(p *prompt) int { return len(p.IDs) - 1 }
 
 // response is a request that has a slot.
 type response struct {
@@ -72,7 +60,7 @@ type call struct {
 	states   []slotState
 }
 
-// Generate implements [policy.Engine]. A prompt is computed once for all
+// Generate implements [policy.Sampler]. A prompt is computed once for all
 // requests that share it, and so is what prompts have in common from their
 // start, in whole pages. Responses take slots as they become free.
 func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]policy.Completion, error) {
@@ -110,8 +98,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 // group checks the requests and groups those that want tokens by prompt, in the
 // order of their first appearance.
 func (c *call) group() error {
-	byIDs := map[string]*prompt{}
-	var key []byte
+	var prompts kvcache.Prompts[int32]
 	for i, r := range c.requests {
 		if err := r.Validate(c.config); err != nil {
 			return &policy.RequestError{Index: i, Err: err}
@@ -125,19 +112,9 @@ func (c *call) group() error {
 				exitcode.Unavailablef("a sequence of up to %d tokens; the GPU's memory has room for the keys and values of %d", longest, c.budgets.CachePages*pageTokens),
 				"request fewer new tokens, or use a GPU with more memory")}
 		}
-		key = key[:0]
-		for _, id := range r.Prompt {
-			key = binary.LittleEndian.AppendUint32(key, uint32(id))
-		}
-		p := byIDs[string(key)]
-		if p == nil {
-			p = &prompt{ids: r.Prompt}
-			byIDs[string(key)] = p
-			c.queue = append(c.queue, p)
-		}
-		p.requests = append(p.requests, i)
-		p.keep = p.keep || r.Keep
+		prompts.Add(r.Prompt, i, r.Keep)
 	}
+	c.queue = prompts.List
 	return nil
 }
 
@@ -166,14 +143,8 @@ func (c *call) dropAll() {
 		}
 	}
 	for _, p := range c.queue {
-		c.drop(p)
+		p.Drop(c.pool)
 	}
-}
-
-// drop gives a prompt's pages back.
-func (c *call) drop(p *prompt) {
-	c.pool.Release(p.pages, p.keep)
-	p.pages, p.prefix, p.done = nil, prefix{}, 0
 }
 
 // free takes a slot from a response.
@@ -195,7 +166,7 @@ func (c *call) putOff() error {
 	}
 	r := c.requests[last.request]
 	ids := slices.Concat(r.Prompt, c.completions[last.request].TokenIDs)
-	c.queue = slices.Insert(c.queue, 0, &prompt{ids: ids, requests: []int{last.request}, keep: r.Keep})
+	c.queue = slices.Insert(c.queue, 0, &prompt{IDs: ids, Requests: []int{last.request}, Keep: r.Keep})
 	return c.free(last.slot)
 }
 
@@ -257,15 +228,7 @@ func (c *call) take(r *response, tokens []int32, logProbs []float32, state slotS
 func (c *call) indexFull(r *response) {
 	request, out := &c.requests[r.request], &c.completions[r.request]
 	for ; (r.indexed+1)*pageTokens <= r.length; r.indexed++ {
-		var tokens [pageTokens]int32
-		for i := range tokens {
-			if at := r.indexed*pageTokens + i; at < len(request.Prompt) {
-				tokens[i] = request.Prompt[at]
-			} else {
-				tokens[i] = out.TokenIDs[at-len(request.Prompt)]
-			}
-		}
-		r.prefix = r.prefix.Extend(tokens[:])
+		r.prefix = r.prefix.Extend(kvcache.PageOf(r.indexed, request.Prompt, out.TokenIDs))
 		c.pool.Insert(r.pages[r.indexed], r.prefix)
 	}
 }

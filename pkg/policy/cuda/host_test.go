@@ -78,7 +78,7 @@ func openCPU(t testing.TB, c policy.Config, weights []policy.Tensor, options cpu
 	return e
 }
 
-func forward(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
+func forward(t testing.TB, e policy.Scorer, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
 	t.Helper()
 	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
 	if err := e.Forward(batch, s, logProbs, entropy); err != nil {
@@ -87,14 +87,14 @@ func forward(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Samplin
 	return logProbs, entropy
 }
 
-func backward(t testing.TB, e policy.Engine, c policy.Coefficients) {
+func backward(t testing.TB, e policy.Trainer, c policy.Coefficients) {
 	t.Helper()
 	if err := e.Backward(c); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func generate(t testing.TB, e policy.Engine, requests []policy.Request) []policy.Completion {
+func generate(t testing.TB, e policy.Sampler, requests []policy.Request) []policy.Completion {
 	t.Helper()
 	completions, err := e.Generate(context.Background(), requests)
 	if err != nil {

@@ -108,7 +108,7 @@ type Budgets struct {
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
 
-	family int // sequences of the largest prefix group, for which PassSequences has room
+	group int // sequences of the largest prefix group, for which PassSequences has room
 }
 
 // Device is one GPU, as CUDA sees it.
@@ -196,20 +196,12 @@ const (
 
 // Stats are what an engine says of itself: an eng_stats.
 type Stats struct {
-	WeightBytes     int64   `json:"weight_bytes"`
-	GradientBytes   int64   `json:"gradient_bytes"`
-	SumBytes        int64   `json:"sum_bytes"` // of partial sums of gradients
-	StateBytes      int64   `json:"state_bytes"`
-	ActivationBytes int64   `json:"activation_bytes"`
-	HeadBytes       int64   `json:"head_bytes"`
-	CacheBytes      int64   `json:"cache_bytes"`
-	OtherBytes      int64   `json:"other_bytes"`
-	SpilledBytes    int64   `json:"spilled_bytes"`   // page-locked memory of the host for more partial sums
-	FLOPs           int64   `json:"flops"`           // of products and attention since the last call
-	ToDeviceBytes   int64   `json:"to_device_bytes"` // copied since then from the host's memory to the device's,
-	ToHostBytes     int64   `json:"to_host_bytes"`   // and back
-	DeviceSeconds   float64 `json:"device_seconds"`  // of the calls since then
-	CuBLASLt        int     `json:"cublaslt"`        // its version; 0 when our own products run alone
+	Footprint
+	FLOPs         int64   `json:"flops"`           // of products and attention since the last call
+	ToDeviceBytes int64   `json:"to_device_bytes"` // copied since then from the host's memory to the device's,
+	ToHostBytes   int64   `json:"to_host_bytes"`   // and back
+	DeviceSeconds float64 `json:"device_seconds"`  // of the calls since then
+	CuBLASLt      int     `json:"cublaslt"`        // its version; 0 when our own products run alone
 }
 
 // library is a loaded engine library.
@@ -226,9 +218,9 @@ type native interface {
 	// weights, gradient or moments, flat and row-major.
 	put(r role, layer int, k kind, offset int, values []float32) error
 	get(r role, layer int, k kind, offset int, values []float32) error
-	// forward's tokens and targets are (N), offsets (S+1) and trunks (S) or nil,
+	// forward's tokens and targets are (N), offsets (S+1) and prefixes (S) or nil,
 	// as in [policy.Batch]; the results are (N), and values may be nil.
-	forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
+	forward(offsets, prefixes, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error
 	// backward's derivatives are (N), or nil for zero.
 	backward(logProb, entropy, value []float32) error
 	zeroGradients() error

@@ -159,13 +159,13 @@ func failure(doing string, s C.int32_t, text *C.lathe_text) error {
 	return statusError(doing, status(s), words(text))
 }
 
-func (o opened) forward(offsets, trunks, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error {
+func (o opened) forward(offsets, prefixes, tokens []int32, targets []bool, s policy.Sampling, keep bool, logProbs, entropy, values []float32) error {
 	var text C.lathe_text
 	sampling, kept := samplingOf(s), C.int32_t(0)
 	if keep {
 		kept = 1
 	}
-	got := C.lathe_forward(o.table, o.engine, C.int32_t(len(offsets)-1), ints(offsets), ints(trunks), ints(tokens), flags(targets), &sampling,
+	got := C.lathe_forward(o.table, o.engine, C.int32_t(len(offsets)-1), ints(offsets), ints(prefixes), ints(tokens), flags(targets), &sampling,
 		kept, floats(logProbs), floats(entropy), floats(values), &text)
 	return failure("forward pass", got, &text)
 }
@@ -276,9 +276,11 @@ func (o opened) stats() (Stats, error) {
 		return Stats{}, err
 	}
 	return Stats{
-		WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), SumBytes: int64(s.sum_bytes),
-		StateBytes: int64(s.state_bytes), ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes),
-		CacheBytes: int64(s.cache_bytes), OtherBytes: int64(s.other_bytes), SpilledBytes: int64(s.spilled_bytes),
+		Footprint: Footprint{
+			WeightBytes: int64(s.weight_bytes), GradientBytes: int64(s.gradient_bytes), SumBytes: int64(s.sum_bytes),
+			StateBytes: int64(s.state_bytes), ActivationBytes: int64(s.activation_bytes), HeadBytes: int64(s.head_bytes),
+			CacheBytes: int64(s.cache_bytes), OtherBytes: int64(s.other_bytes), SpilledBytes: int64(s.spilled_bytes),
+		},
 		FLOPs: int64(s.flops), ToDeviceBytes: int64(s.to_device_bytes), ToHostBytes: int64(s.to_host_bytes),
 		DeviceSeconds: float64(s.device_seconds), CuBLASLt: int(s.cublaslt),
 	}, nil

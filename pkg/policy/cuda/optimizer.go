@@ -11,14 +11,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// Weights implements [policy.Engine].
+// Weights implements [policy.Trainer].
 func (e *Engine) Weights() []policy.Tensor {
 	data := make([]float32, elements(e.trained))
 	e.fail(e.read(e.trained, kindWeight, data))
 	return listed(e.trained, "", data)
 }
 
-// Gradients implements [policy.Engine]: a copy; there are none for an engine
+// Gradients implements [policy.Trainer]: a copy; there are none for an engine
 // that does not train.
 func (e *Engine) Gradients() []policy.Tensor {
 	if !e.train {
@@ -33,7 +33,7 @@ func (e *Engine) Gradients() []policy.Tensor {
 	return tensors
 }
 
-// Step implements [policy.Engine] as package cpu does.
+// Step implements [policy.Trainer] as package cpu does.
 func (e *Engine) Step(given policy.AdamW) (policy.StepStats, error) {
 	defer phase.Enter(phase.Optimizer)()
 	if e.failed != nil {
@@ -93,7 +93,7 @@ type statePart struct {
 	tensors []held
 }
 
-// OptimizerState implements [policy.Engine].
+// OptimizerState implements [policy.Trainer].
 func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 	if !e.train {
 		return nil, 0
@@ -109,7 +109,7 @@ func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 	return tensors, e.steps
 }
 
-// LoadOptimizerState implements [policy.Engine].
+// LoadOptimizerState implements [policy.Trainer].
 func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	switch {
 	case e.failed != nil:
@@ -125,13 +125,8 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 			want = append(want, policy.Tensor{Name: part.prefix + t.Name, Shape: t.Shape})
 		}
 	}
-	if err := policy.Match(tensors, want); err != nil {
-		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
-	}
-	for _, t := range tensors {
-		if len(t.Data) != t.Elements() {
-			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
-		}
+	if err := policy.CheckState(tensors, want); err != nil {
+		return err
 	}
 	for _, part := range e.stateParts() {
 		given := tensors[:len(part.tensors)]

@@ -54,7 +54,7 @@ func TestAgainstCPU(t *testing.T) {
 				if d := difference(entropy, wantEntropy); d > loose*closeValues {
 					t.Errorf("step %d: entropies differ by %.2g", step, d)
 				}
-				for _, e := range []policy.Engine{gpu, reference} {
+				for _, e := range []policy.Trainer{gpu, reference} {
 					e.ZeroGradients()
 					backward(t, e, given)
 				}
@@ -201,7 +201,7 @@ func TestAdapterAgainstCPU(t *testing.T) {
 					t.Errorf("%s: log-probabilities differ by %.2g", what, d)
 				}
 				values, wantValues := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-				for e, dst := range map[policy.Engine][]float32{gpu: values, reference: wantValues} {
+				for e, dst := range map[policy.Scorer][]float32{gpu: values, reference: wantValues} {
 					if err := e.Values(dst); err != nil {
 						t.Fatal(err)
 					}
@@ -217,11 +217,11 @@ func TestAdapterAgainstCPU(t *testing.T) {
 			reference.SetAdapter(true)
 			compare("with the adapter")
 			given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2), Value: policytest.Coefficients(batch, 3)}
-			for _, e := range []policy.Engine{gpu, reference} {
+			for _, e := range []policy.Trainer{gpu, reference} {
 				backward(t, e, given)
 			}
 			closeTensors(t, "gradient", gpu.Gradients(), reference.Gradients(), closeGradients)
-			for _, e := range []policy.Engine{gpu, reference} {
+			for _, e := range []policy.Trainer{gpu, reference} {
 				if _, err := e.Step(adamW); err != nil {
 					t.Fatal(err)
 				}

@@ -103,7 +103,7 @@ func negated(x []float32) []float32 {
 // compareGreedy wants greedy responses token by token. Where the two best
 // tokens are within rounding of each other either is right, and what follows
 // cannot be compared.
-func (g goldenFile) compareGreedy(t *testing.T, e policy.Engine) {
+func (g goldenFile) compareGreedy(t *testing.T, e *cuda.Engine) {
 	prompts, shape := g.read("prompts")
 	greedy, answers := g.read("greedy")
 	requests := make([]policy.Request, shape[0])

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -69,15 +70,20 @@ type Case struct {
 // bytes free. It is an error of exitcode.Unavailable where the least that does the
 // work does not fit.
 func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
-	s := shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
-	var err error
-	if s.dtype, err = typeOf(k.DType, k.Stored); err != nil {
+	s, err := shapeOf(c, k)
+	if err != nil {
 		return Plan{}, err
 	}
+	return newPlan(s, k.Workload, bytes)
+}
+
+func shapeOf(c policy.Config, k Case) (s shape, err error) {
+	s = shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
 	if k.State == safetensors.BF16 {
 		s.state = bfloat16Type
 	}
-	return newPlan(s, k.Workload, bytes)
+	s.dtype, err = typeOf(k.DType, k.Stored)
+	return s, err
 }
 
 const (
@@ -108,7 +114,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	if w.Longest > 0 {
 		longest = min(longest, w.Longest)
 	}
-	b := Budgets{Recompute: KeepAll, family: w.Shared / rowAlign}
+	b := Budgets{Recompute: KeepAll, group: w.Shared / rowAlign}
 	if w.Generate {
 		b.Slots = maxSlots
 		if w.Responses > 0 {
@@ -125,7 +131,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	if s.train {
 		least.Recompute = RecomputeBlock
 	}
-	beside := footprint(s.untrained(), Budgets{family: b.family}.withPass(wanted, s)).Total() + roundedBytes
+	beside := footprint(s.untrained(), Budgets{group: b.group}.withPass(wanted, s)).Total() + roundedBytes
 	available := (bytes - besideBytes - int64(w.Beside)*beside) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes/int64(1+w.Twins))
@@ -145,7 +151,7 @@ func (s shape) untrained() shape {
 // withPass sets the rows of a pass and what goes with them.
 func (b Budgets) withPass(rows int, s shape) Budgets {
 	b.PassTokens = rows
-	b.PassSequences = max(1, rows/passSequenceTokens, b.family)
+	b.PassSequences = max(1, rows/passSequenceTokens, b.group)
 	perRow := int64(s.config.VocabSize) * s.dtype.bytes()
 	b.HeadTokens = min(rows, max(rowAlign, int(headChunkBytes/perRow)/rowAlign*rowAlign))
 	return b
@@ -238,7 +244,7 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 
 // String lists the parts that are not zero.
 func (f Footprint) String() string {
-	text := ""
+	var texts []string
 	for _, part := range []struct {
 		name  string
 		bytes int64
@@ -252,15 +258,11 @@ func (f Footprint) String() string {
 		{"keys and values", f.CacheBytes},
 		{"other", f.OtherBytes},
 	} {
-		if part.bytes == 0 {
-			continue
+		if part.bytes != 0 {
+			texts = append(texts, part.name+" "+gigabytes(part.bytes))
 		}
-		if text != "" {
-			text += ", "
-		}
-		text += part.name + " " + gigabytes(part.bytes)
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 // gigabytes writes a number of bytes for people.

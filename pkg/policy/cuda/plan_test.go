@@ -114,7 +114,7 @@ func TestPlansFit(t *testing.T) {
 		}
 		// The prefix group with the most sequences, and the one with the most tokens.
 		if n := k.Shared / rowAlign; k.Train && (!p.holds(content{n * rowAlign, n}) || !p.holds(contentOf([]int{k.Shared / rowAlign * rowAlign}))) {
-			t.Fatalf("a family of %d tokens has no room: %+v", k.Shared, p.Budgets)
+			t.Fatalf("a prefix group of %d tokens has no room: %+v", k.Shared, p.Budgets)
 		}
 		more, err := PlanFor(c, k, bytes+gib)
 		if err != nil {

@@ -39,26 +39,26 @@ func total(t *testing.T, e *cuda.Engine) int64 {
 // prompts, which go on from one copy of all but its prompt's last token.
 func batchOf(config policy.Config, c *speedCase) (batch policy.Batch, workload policy.Workload) {
 	var lengths []int
-	var trunks []int32
+	var prefixes []int32
 	sequences := max(1, c.Responses)
 	for range c.Sequences / sequences {
-		trunk, own := int32(-1), c.Tokens
+		prefix, own := int32(-1), c.Tokens
 		if c.Responses > 0 {
-			trunk, own = int32(len(trunks)), c.Tokens-(c.Prompt-1)
-			lengths, trunks = append(lengths, c.Prompt-1), append(trunks, -1)
+			prefix, own = int32(len(prefixes)), c.Tokens-(c.Prompt-1)
+			lengths, prefixes = append(lengths, c.Prompt-1), append(prefixes, -1)
 		}
 		for range sequences {
-			lengths, trunks = append(lengths, own), append(trunks, trunk)
+			lengths, prefixes = append(lengths, own), append(prefixes, prefix)
 		}
 	}
 	batch = policytest.Batch(config, 1, lengths...)
-	if batch.Trunks = trunks; c.Responses == 0 {
-		batch.Trunks = nil
+	if batch.Prefixes = prefixes; c.Responses == 0 {
+		batch.Prefixes = nil
 	}
 	rows := 0
 	for s, n := range lengths {
 		rows += policy.RowsOf(n)
-		learned := c.Responses == 0 || trunks[s] >= 0
+		learned := c.Responses == 0 || prefixes[s] >= 0
 		for i := range n {
 			batch.Targets[int(batch.Offsets[s])+i] = learned && i > 0
 		}
@@ -86,8 +86,8 @@ func trainingFLOPs(config policy.Config, batch policy.Batch, lora *policy.LoRA) 
 	}
 	for s := range len(batch.Offsets) - 1 {
 		n, before := float64(batch.Offsets[s+1]-batch.Offsets[s]), 0.0
-		if trunk := batch.Trunk(s); trunk >= 0 {
-			before = float64(batch.Offsets[trunk+1] - batch.Offsets[trunk])
+		if prefix := batch.Prefix(s); prefix >= 0 {
+			before = float64(batch.Offsets[prefix+1] - batch.Offsets[prefix])
 		}
 		pairs += n*before + n*(n+1)/2
 	}

@@ -281,6 +281,6 @@ func TestTrainingFLOPs(t *testing.T) {
 		t.Errorf("two responses to a prompt take %g, want %g", got, want)
 	}
 	if workload.Shared != 48 {
-		t.Errorf("a family of %d rows, want 48", workload.Shared)
+		t.Errorf("a prefix group of %d rows, want 48", workload.Shared)
 	}
 }

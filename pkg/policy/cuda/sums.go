@@ -7,7 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
-// Trained implements [policy.Engine].
+// Trained implements [policy.Sums].
 func (e *Engine) Trained() []policy.Tensor {
 	tensors := make([]policy.Tensor, len(e.trained))
 	for i, t := range e.trained {
@@ -34,7 +34,7 @@ func (e *Engine) gradientOf(index, from, n int) (held, error) {
 	return t, nil
 }
 
-// WriteGradient implements [policy.Engine].
+// WriteGradient implements [policy.Sums].
 func (e *Engine) WriteGradient(index, from int, values []float32) error {
 	t, err := e.gradientOf(index, from, len(values))
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *Engine) WriteGradient(index, from int, values []float32) error {
 	return nil
 }
 
-// ReadSum implements [policy.Engine].
+// ReadSum implements [policy.Sums].
 func (e *Engine) ReadSum(sum, index, from int, dst []float32) error {
 	t, err := e.gradientOf(index, from, len(dst))
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Engine) ReadSum(sum, index, from int, dst []float32) error {
 	return nil
 }
 
-// HoldGradients implements [policy.Engine]. The plan has decided whether the sum
+// HoldGradients implements [policy.Sums]. The plan has decided whether the sum
 // is on the device or in the host's memory.
 func (e *Engine) HoldGradients(sum int) error {
 	if err := e.checkSum(sum); err != nil {
@@ -67,7 +67,7 @@ func (e *Engine) HoldGradients(sum int) error {
 	return e.native.holdGradients(sum)
 }
 
-// AddGradients implements [policy.Engine].
+// AddGradients implements [policy.Sums].
 func (e *Engine) AddGradients(sum int) error {
 	if err := e.checkSum(sum); err != nil {
 		return err

@@ -109,15 +109,15 @@ func TestRoom(t *testing.T) {
 	c := small(nil)
 	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 96, 3 }))
 	each := func(lengths ...int) [][]int {
-		var families [][]int
+		var groups [][]int
 		for _, n := range lengths {
-			families = append(families, []int{n})
+			groups = append(groups, []int{n})
 		}
-		return families
+		return groups
 	}
 	for _, test := range []struct {
-		families [][]int
-		want     int
+		groups [][]int
+		want   int
 	}{
 		{nil, 0},
 		{each(500), 1},
@@ -131,8 +131,8 @@ func TestRoom(t *testing.T) {
 		{[][]int{{1, 0, 17}, {33}, {1}}, 2}, // 16 + 32 + 48 rows
 		{[][]int{{1}, {1, 17, 49}, {1}}, 1},
 	} {
-		if got := e.Room(test.families); got != test.want {
-			t.Errorf("room for %d of %v, want %d", got, test.families, test.want)
+		if got := e.Room(test.groups); got != test.want {
+			t.Errorf("room for %d of %v, want %d", got, test.groups, test.want)
 		}
 	}
 }

@@ -23,16 +23,16 @@ type lastForward struct {
 type pass struct {
 	from, to int
 	offsets  []int32 // of the sequences that are not empty, from 0
-	trunks   []int32 // of those, as in policy.Batch
+	prefixes []int32 // of those, as in policy.Batch
 }
 
 // content is what a pass holds.
 type content struct{ rows, sequences int }
 
 // contentOf is what a prefix group, by the lengths of its sequences, takes of a pass.
-func contentOf(family []int) content {
+func contentOf(group []int) content {
 	var c content
-	for _, tokens := range family {
+	for _, tokens := range group {
 		if tokens > 0 {
 			c.rows, c.sequences = c.rows+policy.RowsOf(tokens), c.sequences+1
 		}
@@ -42,11 +42,11 @@ func contentOf(family []int) content {
 
 // add takes one more prefix group into a pass that has room for it; an empty pass
 // takes any.
-func (b Budgets) add(c *content, family content) bool {
-	if c.sequences > 0 && family.sequences > 0 && !b.holds(content{c.rows + family.rows, c.sequences + family.sequences}) {
+func (b Budgets) add(c *content, group content) bool {
+	if c.sequences > 0 && group.sequences > 0 && !b.holds(content{c.rows + group.rows, c.sequences + group.sequences}) {
 		return false
 	}
-	c.rows, c.sequences = c.rows+family.rows, c.sequences+family.sequences
+	c.rows, c.sequences = c.rows+group.rows, c.sequences+group.sequences
 	return true
 }
 
@@ -55,15 +55,15 @@ func (b Budgets) holds(c content) bool {
 	return c.rows <= b.PassTokens && c.sequences <= b.PassSequences
 }
 
-// Room implements [policy.Engine]: what makes one pass.
-func (e *Engine) Room(families [][]int) int {
+// Room implements [policy.Scorer]: what makes one pass.
+func (e *Engine) Room(groups [][]int) int {
 	var c content
-	for i, family := range families {
-		if !e.budgets.add(&c, contentOf(family)) {
+	for i, group := range groups {
+		if !e.budgets.add(&c, contentOf(group)) {
 			return i
 		}
 	}
-	return len(families)
+	return len(groups)
 }
 
 // divide cuts a batch into passes that the device has room for, none within a
@@ -79,26 +79,26 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 	}
 	sequences := max(0, len(batch.Offsets)-1)
 	for s, end := 0, 0; s < sequences; s = end {
-		end = batch.FamilyEnd(s)
+		end = batch.PrefixGroupEnd(s)
 		var lengths []int
 		for i := s; i < end; i++ {
 			lengths = append(lengths, int(batch.Offsets[i+1]-batch.Offsets[i]))
 		}
-		family := contentOf(lengths)
-		if family.sequences == 0 {
+		group := contentOf(lengths)
+		if group.sequences == 0 {
 			continue
 		}
-		if !e.budgets.holds(family) {
+		if !e.budgets.holds(group) {
 			return nil, exitcode.WithHint(exitcode.Unavailablef("one pass of %d rows in %d sequences exceeds the engine's room for %d rows in %d sequences",
-				family.rows, family.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
+				group.rows, group.sequences, e.budgets.PassTokens, e.budgets.PassSequences),
 				"lathe policy inspect --gpu shows what longer sequences need")
 		}
-		if !e.budgets.add(&filled, family) {
+		if !e.budgets.add(&filled, group) {
 			finish()
 			filled = content{}
-			e.budgets.add(&filled, family) // an empty pass takes any
+			e.budgets.add(&filled, group) // an empty pass takes any
 		}
-		if filled.sequences == family.sequences {
+		if filled.sequences == group.sequences {
 			current = pass{from: int(batch.Offsets[s]), offsets: []int32{0}}
 		}
 		current.add(batch, s, end)
@@ -109,17 +109,17 @@ func (e *Engine) divide(batch policy.Batch) ([]pass, error) {
 
 // add appends the sequences [s, end) of a batch, which are a prefix group.
 func (p *pass) add(batch policy.Batch, s, end int) {
-	trunk := int32(-1)
+	prefix := int32(-1)
 	for ; s < end; s++ {
 		to := int(batch.Offsets[s+1])
 		if to == int(batch.Offsets[s]) {
 			continue // nothing goes on from a shared prefix that is empty
 		}
-		if batch.Trunk(s) < 0 {
-			p.trunks = append(p.trunks, -1)
-			trunk = int32(len(p.trunks) - 1)
+		if batch.Prefix(s) < 0 {
+			p.prefixes = append(p.prefixes, -1)
+			prefix = int32(len(p.prefixes) - 1)
 		} else {
-			p.trunks = append(p.trunks, trunk)
+			p.prefixes = append(p.prefixes, prefix)
 		}
 		p.to = to
 		p.offsets = append(p.offsets, int32(to-p.from))
@@ -132,11 +132,11 @@ func (e *Engine) run(p pass, keep bool, logProbs, entropy, values []float32) err
 	if values != nil {
 		values = values[p.from:p.to]
 	}
-	return e.native.forward(p.offsets, p.trunks, e.last.batch.TokenIDs[p.from:p.to], e.last.batch.Targets[p.from:p.to], e.last.sampling, keep,
+	return e.native.forward(p.offsets, p.prefixes, e.last.batch.TokenIDs[p.from:p.to], e.last.batch.Targets[p.from:p.to], e.last.sampling, keep,
 		logProbs[p.from:p.to], entropy[p.from:p.to], values)
 }
 
-// Forward implements [policy.Engine]. Of a batch of several passes nothing is
+// Forward implements [policy.Scorer]. Of a batch of several passes nothing is
 // kept: Backward computes them again.
 func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs, entropy []float32) error {
 	defer phase.Enter(phase.Forward)()
@@ -144,15 +144,8 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	if e.failed != nil {
 		return e.failed
 	}
-	if err := batch.Validate(e.config); err != nil {
+	if err := policy.CheckForward(e.config, batch, sampling, logProbs, entropy); err != nil {
 		return err
-	}
-	if err := sampling.Validate(); err != nil {
-		return err
-	}
-	n := len(batch.TokenIDs)
-	if len(logProbs) != n || len(entropy) != n {
-		return exitcode.Bugf("forward pass: %d log-probabilities and %d entropies for %d tokens", len(logProbs), len(entropy), n)
 	}
 	passes, err := e.divide(batch)
 	if err != nil {
@@ -162,7 +155,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	clear(entropy)
 	e.last = lastForward{batch: batch, sampling: sampling, passes: passes, kept: e.train && len(passes) == 1}
 	if e.value {
-		e.last.values = make([]float32, n)
+		e.last.values = make([]float32, len(batch.TokenIDs))
 	}
 	for _, p := range passes {
 		if err := e.run(p, e.last.kept, logProbs, entropy, e.last.values); err != nil {
@@ -173,7 +166,7 @@ func (e *Engine) Forward(batch policy.Batch, sampling policy.Sampling, logProbs,
 	return nil
 }
 
-// Values implements [policy.Engine].
+// Values implements [policy.Scorer].
 func (e *Engine) Values(dst []float32) error {
 	switch {
 	case !e.value:
@@ -187,7 +180,7 @@ func (e *Engine) Values(dst []float32) error {
 	return nil
 }
 
-// Backward implements [policy.Engine].
+// Backward implements [policy.Trainer].
 func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	defer phase.Enter(phase.Backward)()
 	last := e.last
@@ -202,13 +195,8 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 		return exitcode.Bugf("backward pass: Backward called before Forward")
 	}
 	n := len(last.batch.TokenIDs)
-	for _, given := range [][]float32{coefficients.LogProb, coefficients.Entropy, coefficients.Value} {
-		if given != nil && len(given) != n {
-			return exitcode.Bugf("backward pass: %d coefficients for %d tokens", len(given), n)
-		}
-	}
-	if coefficients.Value != nil && !e.value {
-		return exitcode.Bugf("backward pass: coefficients for values, but the policy has no value head")
+	if err := coefficients.Validate(n, e.value); err != nil {
+		return err
 	}
 	var logProbs, entropy []float32
 	if !last.kept {
@@ -234,7 +222,7 @@ func (e *Engine) Backward(coefficients policy.Coefficients) error {
 	return nil
 }
 
-// ZeroGradients implements [policy.Engine].
+// ZeroGradients implements [policy.Trainer].
 func (e *Engine) ZeroGradients() {
 	if e.train {
 		e.fail(e.native.zeroGradients())

@@ -25,7 +25,7 @@ type Backend struct {
 	// size of a pass, what is computed again. The first one has room for
 	// sequences of 200 tokens and batches of 500 in one pass.
 	Ways []string
-	Open func(t testing.TB, way string, source policy.Source, options Options) (policy.Engine, error)
+	Open func(t testing.TB, way string, source policy.Source, options Options) (*policy.Engine, error)
 	// Slow leaves out the shapes and types that add least.
 	Slow bool
 	// Rounds says that products round their inputs. Finite differences do not apply
@@ -47,7 +47,7 @@ func Conform(t *testing.T, b Backend) {
 		{"wrong batches", testWrongBatches},
 		{"one log-probability", testOneLogProbability},
 		{"company", testCompany},
-		{"trunks", testTrunks},
+		{"shared prefixes", testSharedPrefixes},
 		{"finish reasons", testFinishReasons},
 		{"wrong requests", testWrongRequests},
 		{"weights that are not finite", testDiverged},
@@ -71,12 +71,12 @@ func Conform(t *testing.T, b Backend) {
 var optimizer = policy.AdamW{LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1}
 
 // plain opens an engine in the first way.
-func (b Backend) plain(t testing.TB, c policy.Config, weights []policy.Tensor, options Options) policy.Engine {
+func (b Backend) plain(t testing.TB, c policy.Config, weights []policy.Tensor, options Options) *policy.Engine {
 	t.Helper()
 	return b.open(t, b.Ways[0], c, weights, options)
 }
 
-func (b Backend) open(t testing.TB, way string, c policy.Config, weights []policy.Tensor, options Options) policy.Engine {
+func (b Backend) open(t testing.TB, way string, c policy.Config, weights []policy.Tensor, options Options) *policy.Engine {
 	t.Helper()
 	e, err := b.Open(t, way, policy.InMemory(c, weights), options)
 	if err != nil {
@@ -109,34 +109,36 @@ func precisions(t testing.TB, c policy.Config) []precision {
 	return []precision{{safetensors.F32, LoudWeights(t, c)}, {safetensors.BF16, half}}
 }
 
-// forward returns one element for each token of the batch.
-func forward(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
+// must ends a test that cannot go on.
+func must(t testing.TB, err error) {
 	t.Helper()
-	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-	if err := e.Forward(batch, s, logProbs, entropy); err != nil {
-		t.Fatal(err)
-	}
-	return logProbs, entropy
-}
-
-func backward(t testing.TB, e policy.Engine, c policy.Coefficients) {
-	t.Helper()
-	if err := e.Backward(c); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func generate(t testing.TB, e policy.Engine, requests ...policy.Request) []policy.Completion {
-	t.Helper()
-	completions, err := e.Generate(context.Background(), requests)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// forward returns one element for each token of the batch.
+func forward(t testing.TB, e policy.Scorer, batch policy.Batch, s policy.Sampling) (logProbs, entropy []float32) {
+	t.Helper()
+	logProbs, entropy = make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+	must(t, e.Forward(batch, s, logProbs, entropy))
+	return logProbs, entropy
+}
+
+func backward(t testing.TB, e policy.Trainer, c policy.Coefficients) {
+	t.Helper()
+	must(t, e.Backward(c))
+}
+
+func generate(t testing.TB, e policy.Sampler, requests ...policy.Request) []policy.Completion {
+	t.Helper()
+	completions, err := e.Generate(context.Background(), requests)
+	must(t, err)
 	return completions
 }
 
 // step takes one step of the optimizer.
-func step(t testing.TB, e policy.Engine, number int) policy.StepStats {
+func step(t testing.TB, e policy.Trainer, number int) policy.StepStats {
 	t.Helper()
 	settings := optimizer
 	settings.Rounding = rng.New(7, rng.PurposeRounding, number, "", 0)
@@ -148,7 +150,7 @@ func step(t testing.TB, e policy.Engine, number int) policy.StepStats {
 }
 
 // learn takes steps on one batch, from step number first on.
-func learn(t testing.TB, e policy.Engine, batch policy.Batch, first, steps int, ofValues bool) {
+func learn(t testing.TB, e *policy.Engine, batch policy.Batch, first, steps int, ofValues bool) {
 	t.Helper()
 	given := policy.Coefficients{LogProb: Coefficients(batch, 1), Entropy: Coefficients(batch, 2)}
 	if ofValues {

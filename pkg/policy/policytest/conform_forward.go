@@ -67,13 +67,13 @@ func testEmptyBatches(t *testing.T, b Backend) {
 func testWrongBatches(t *testing.T, b Backend) {
 	c := Tiny()
 	e := b.plain(t, c, LoudWeights(t, c), Options{})
-	three := func(trunks ...int32) policy.Batch {
+	three := func(prefixes ...int32) policy.Batch {
 		batch := Batch(c, 1, 3, 3, 3)
-		batch.Trunks = trunks
+		batch.Prefixes = prefixes
 		return batch
 	}
 	long := Batch(c, 1, c.MaxPositionEmbeddings, 2)
-	long.Trunks = []int32{-1, 0}
+	long.Prefixes = []int32{-1, 0}
 	for name, test := range map[string]struct {
 		batch policy.Batch
 		code  int
@@ -132,7 +132,7 @@ func testOneLogProbability(t *testing.T, b Backend) {
 
 // oneLogProbability compares what an engine samples with what it then computes
 // of it.
-func (b Backend) oneLogProbability(t *testing.T, e policy.Engine, s policy.Sampling) {
+func (b Backend) oneLogProbability(t *testing.T, e *policy.Engine, s policy.Sampling) {
 	t.Helper()
 	n, least := 40, 500
 	if b.Slow {
@@ -212,14 +212,14 @@ func testCompany(t *testing.T, b Backend) {
 // Sequences that go on from one shared prefix have the log-probabilities and entropies
 // that they have when each is spelt out, to the last bit, and the gradients of
 // weights that they add up to, whose bits do not depend on the way.
-func testTrunks(t *testing.T, b Backend) {
-	families := []Family{
-		{Trunk: 3, Branches: []int{5, 1, 2}},
-		{Trunk: 9},
-		{Trunk: 70, Branches: []int{65, 3}},
-		{Trunk: 1, Branches: []int{4}},
+func testSharedPrefixes(t *testing.T, b Backend) {
+	groups := []PrefixGroup{
+		{Prefix: 3, Branches: []int{5, 1, 2}},
+		{Prefix: 9},
+		{Prefix: 70, Branches: []int{65, 3}},
+		{Prefix: 1, Branches: []int{4}},
 		{Branches: []int{6, 7}},
-		{Trunk: 20, Branches: []int{0, 3}},
+		{Prefix: 20, Branches: []int{0, 3}},
 	}
 	s := policy.Sampling{Temperature: 0.9}
 	tolerance := 2e-5
@@ -231,7 +231,7 @@ func testTrunks(t *testing.T, b Backend) {
 			continue
 		}
 		weights := LoudWeights(t, c)
-		shared, apart, places := BatchOfFamilies(c, 1, families...)
+		shared, apart, places := BatchOfPrefixGroups(c, 1, groups...)
 		ofLogProb, ofEntropy := Coefficients(apart, 1), Coefficients(apart, 2)
 		given := policy.Coefficients{LogProb: make([]float32, len(shared.TokenIDs)), Entropy: make([]float32, len(shared.TokenIDs))}
 		for _, p := range places {

@@ -120,9 +120,7 @@ func testDiverged(t *testing.T, b Backend) {
 			continue
 		}
 		ones := slices.Repeat([]float32{1}, w.Elements())
-		if err := e.WriteGradient(i, 0, ones); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.WriteGradient(i, 0, ones))
 	}
 	if stats, err := e.Step(policy.AdamW{LearningRate: 3e38, Epsilon: 1e-8}); err != nil || stats.Skipped {
 		t.Fatalf("%+v, %v", stats, err)

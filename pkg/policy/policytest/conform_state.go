@@ -24,9 +24,7 @@ func Everywhere() policy.LoRA {
 func LoudAdapter(t testing.TB, c policy.Config, l policy.LoRA) *policy.Adapter {
 	t.Helper()
 	a, err := policy.InitAdapter(c, l, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, w := range a.Tensors {
 		stream := rng.New(6, rng.PurposeTest, 0, w.Name, 0)
 		for i := range w.Data {
@@ -86,43 +84,37 @@ func testSavedState(t *testing.T, b Backend) {
 // saved writes what an engine has trained and its optimizer's state into
 // folders, and opens an engine on them. weights are those that an adapter
 // adapts.
-func (b Backend) saved(t *testing.T, e policy.Engine, weights []policy.Tensor, options Options) policy.Engine {
+func (b Backend) saved(t *testing.T, e *policy.Engine, weights []policy.Tensor, options Options) *policy.Engine {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	c, folder, state := e.Config(), filepath.Join(t.TempDir(), "version"), t.TempDir()
-	must(os.Mkdir(folder, 0o777))
+	must(t, os.Mkdir(folder, 0o777))
 	tensors, steps := e.OptimizerState()
-	must(checkpoint.SaveOptimizer(state, tensors, steps))
+	must(t, checkpoint.SaveOptimizer(state, tensors, steps))
 	trained, head := policy.SplitValueHead(e.Weights())
 	source := policy.InMemory(c, weights)
 	var err error
 	if options.Adapter != nil {
-		must(checkpoint.SaveAdapter(folder, c, policy.Adapter{LoRA: *e.Adapter(), Base: "base", Tensors: trained}))
+		must(t, checkpoint.SaveAdapter(folder, c, policy.Adapter{LoRA: *e.Adapter(), Base: "base", Tensors: trained}))
 		adapter, err := checkpoint.LoadAdapter(folder, c, true)
-		must(err)
+		must(t, err)
 		options.Adapter = &adapter
 	} else {
-		must(checkpoint.Save(folder, c, trained))
+		must(t, checkpoint.Save(folder, c, trained))
 		source, err = checkpoint.Open(folder)
-		must(err)
+		must(t, err)
 		defer source.Close()
 	}
 	if head != nil {
-		must(checkpoint.SaveValueHead(folder, *head))
+		must(t, checkpoint.SaveValueHead(folder, *head))
 		options.ValueHead, err = checkpoint.LoadValueHead(folder, c)
-		must(err)
+		must(t, err)
 	}
 	next, err := b.Open(t, b.Ways[0], source, options)
-	must(err)
-	t.Cleanup(func() { must(next.Close()) })
+	must(t, err)
+	t.Cleanup(func() { must(t, next.Close()) })
 	tensors, steps, err = checkpoint.LoadOptimizer(state)
-	must(err)
-	must(next.LoadOptimizerState(tensors, steps))
+	must(t, err)
+	must(t, next.LoadOptimizerState(tensors, steps))
 	return next
 }
 
@@ -138,9 +130,7 @@ func testAdapter(t *testing.T, b Backend) {
 	wantCompletions := generate(t, bare, requests...)
 
 	fresh, err := policy.InitAdapter(c, policy.LoRA{Rank: 3, Alpha: 5, Targets: []string{"q_proj", "v_proj"}}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if logProbs, _ := forward(t, b.plain(t, c, weights, Options{Adapter: &fresh}), batch, s); !SameBits(logProbs, wantLogProbs) {
 		t.Error("a new adapter changes log-probabilities")
 	}
@@ -177,7 +167,7 @@ func testAdapter(t *testing.T, b Backend) {
 	one := c
 	one.NumHiddenLayers = 1
 	base, small := LoudWeights(t, one), LoudAdapter(t, one, Everywhere())
-	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) *policy.Engine {
 		return b.plain(t, one, base, Options{Train: true, Adapter: &policy.Adapter{LoRA: small.LoRA, Tensors: tensors}})
 	})
 }
@@ -188,11 +178,9 @@ func testValueHead(t *testing.T, b Backend) {
 	c := Tiny()
 	weights, s := LoudWeights(t, c), policy.Sampling{Temperature: 1}
 	options := Options{Train: true, ValueHead: LoudValueHead(c)}
-	values := func(e policy.Engine, n int) []float32 {
+	values := func(e *policy.Engine, n int) []float32 {
 		v := make([]float32, n)
-		if err := e.Values(v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Values(v))
 		return v
 	}
 	batch := Batch(c, 1, 30, 19, 2, 80)
@@ -243,7 +231,7 @@ func testValueHead(t *testing.T, b Backend) {
 	head := policy.ValueHeadLayout(one)
 	head.Data = LoudValueHead(one)
 	all := append(LoudWeights(t, one), head)
-	b.finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) policy.Engine {
+	b.finiteDifferences(t, one, all, true, func(tensors []policy.Tensor) *policy.Engine {
 		rest, head := policy.SplitValueHead(tensors)
 		return b.plain(t, one, rest, Options{Train: true, ValueHead: head.Data})
 	})

@@ -14,14 +14,12 @@ import (
 
 // loss is L = Σ c·logp + Σ d·H + Σ v·V over a batch, for coefficients c, d and,
 // with a value head, v. Its derivatives are what Backward is given.
-func loss(t testing.TB, e policy.Engine, batch policy.Batch, s policy.Sampling, given policy.Coefficients) float64 {
+func loss(t testing.TB, e *policy.Engine, batch policy.Batch, s policy.Sampling, given policy.Coefficients) float64 {
 	t.Helper()
 	logProbs, entropy := forward(t, e, batch, s)
 	values := make([]float32, len(logProbs))
 	if given.Value != nil {
-		if err := e.Values(values); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Values(values))
 	}
 	total := 0.0
 	for i := range logProbs {
@@ -43,7 +41,7 @@ func testFiniteDifferences(t *testing.T, b Backend) {
 		}
 		c.NumHiddenLayers = 1
 		t.Run(name, func(t *testing.T) {
-			b.finiteDifferences(t, c, LoudWeights(t, c), false, func(weights []policy.Tensor) policy.Engine {
+			b.finiteDifferences(t, c, LoudWeights(t, c), false, func(weights []policy.Tensor) *policy.Engine {
 				return b.plain(t, c, weights, Options{Train: true})
 			})
 		})
@@ -52,7 +50,7 @@ func testFiniteDifferences(t *testing.T, b Backend) {
 
 // finiteDifferences compares the gradients of tensors that open makes engines
 // with.
-func (b Backend) finiteDifferences(t *testing.T, c policy.Config, weights []policy.Tensor, ofValues bool, open func(weights []policy.Tensor) policy.Engine) {
+func (b Backend) finiteDifferences(t *testing.T, c policy.Config, weights []policy.Tensor, ofValues bool, open func(weights []policy.Tensor) *policy.Engine) {
 	t.Helper()
 	if b.Rounds {
 		return
@@ -113,23 +111,17 @@ func testAccumulation(t *testing.T, b Backend) {
 func testPartialSums(t *testing.T, b Backend) {
 	c := Tiny()
 	e := b.plain(t, c, LoudWeights(t, c), Options{Train: true})
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	var parts [2][]policy.Tensor
 	for i := range parts {
 		batch := Batch(c, uint64(i), 6, 19)
 		forward(t, e, batch, policy.Sampling{Temperature: 1})
 		backward(t, e, policy.Coefficients{LogProb: Coefficients(batch, 1)})
 		parts[i] = cloned(e.Gradients())
-		must(e.HoldGradients(i))
+		must(t, e.HoldGradients(i))
 		wantZeros(t, "held", e.Gradients())
 	}
-	must(e.AddGradients(1))
-	must(e.AddGradients(0))
+	must(t, e.AddGradients(1))
+	must(t, e.AddGradients(0))
 	for i, g := range e.Gradients() {
 		sum := make([]float32, len(g.Data))
 		vec.Add(sum, parts[1][i].Data, parts[0][i].Data)
@@ -138,8 +130,8 @@ func testPartialSums(t *testing.T, b Backend) {
 		}
 		half := len(g.Data) / 2
 		read := make([]float32, len(g.Data))
-		must(e.ReadSum(0, i, half, read[half:]))
-		must(e.ReadSum(0, i, 0, read[:half]))
+		must(t, e.ReadSum(0, i, half, read[half:]))
+		must(t, e.ReadSum(0, i, 0, read[:half]))
 		if !SameBits(read, parts[0][i].Data) {
 			t.Errorf("sum 0 of %s is not what was held", g.Name)
 		}
@@ -151,11 +143,11 @@ func testPartialSums(t *testing.T, b Backend) {
 			ones[j] = 1
 		}
 		half := len(ones) / 2
-		must(e.WriteGradient(i, half, ones[half:]))
-		must(e.WriteGradient(i, 0, ones[:half]))
+		must(t, e.WriteGradient(i, half, ones[half:]))
+		must(t, e.WriteGradient(i, 0, ones[:half]))
 	}
 	stats, err := e.Step(policy.AdamW{LearningRate: 0.5})
-	must(err)
+	must(t, err)
 	if norm := math.Sqrt(float64(policy.ParameterCount(c))); stats.Skipped || math.Abs(stats.GradNorm-norm) > 1e-6*norm {
 		t.Errorf("%+v, want a norm of %g", stats, norm)
 	}
@@ -325,7 +317,7 @@ func testOwnValueHead(t *testing.T, b Backend) {
 
 // twos opens a policy with a value head, and gradients of 2 but for one of the named
 // tensor's, which is infinite.
-func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e policy.Engine, before []policy.Tensor) {
+func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e *policy.Engine, before []policy.Tensor) {
 	t.Helper()
 	c := Tiny()
 	e = b.plain(t, c, weights, Options{Train: true, ValueHead: LoudValueHead(c)})
@@ -334,9 +326,7 @@ func twos(t *testing.T, b Backend, weights []policy.Tensor, broken string) (e po
 		if w.Name == broken {
 			gradient[1] = float32(math.Inf(1))
 		}
-		if err := e.WriteGradient(i, 0, gradient); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.WriteGradient(i, 0, gradient))
 	}
 	return e, cloned(e.Weights())
 }
@@ -348,9 +338,7 @@ func testSkippedSteps(t *testing.T, b Backend) {
 	before := e.Weights()
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		e.ZeroGradients()
-		if err := e.WriteGradient(3, 5, []float32{float32(bad)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.WriteGradient(3, 5, []float32{float32(bad)}))
 		stats, err := e.Step(optimizer)
 		if err != nil || !stats.Skipped {
 			t.Errorf("gradient %v: %+v, %v", bad, stats, err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -20,9 +21,7 @@ import (
 func Weights(t testing.TB, c policy.Config, noise float32) []policy.Tensor {
 	t.Helper()
 	weights, err := policy.Init(c, 11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, w := range weights {
 		stream := rng.New(5, rng.PurposeTest, 0, w.Name, 0)
 		for i := range w.Data {
@@ -97,10 +96,7 @@ var builtLibrary = sync.OnceValues(func() (path, missing string) {
 	if named := os.Getenv(LibraryVariable); named != "" {
 		return named, ""
 	}
-	folder, found := sources()
-	if !found {
-		return "", "there are no sources of the CUDA engine, and " + LibraryVariable + " names no library"
-	}
+	folder := sourcetree.Path("cuda")
 	for _, tool := range []string{"make", "g++"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return "", "the emulated library cannot be built: " + err.Error()
@@ -117,23 +113,3 @@ var builtLibrary = sync.OnceValues(func() (path, missing string) {
 	}
 	return filepath.Join(folder, "build", "liblathe_engine_host.so"), ""
 })
-
-// sources is the folder cuda beside the go.mod above the working directory.
-func sources() (folder string, found bool) {
-	at, err := os.Getwd()
-	if err != nil {
-		return "", false
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
-			folder := filepath.Join(at, "cuda")
-			_, err := os.Stat(filepath.Join(folder, "Makefile"))
-			return folder, err == nil
-		}
-		up := filepath.Dir(at)
-		if up == at {
-			return "", false
-		}
-		at = up
-	}
-}

@@ -120,12 +120,17 @@ func (c *Client) insist(ctx context.Context, stream rng.Stream, once func() *fau
 		if bounded && time.Until(until) < wait {
 			return try + 1, fmt.Errorf("%w, and the next attempt would be after the deadline", failed.err), nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		rest(ctx, wait)
+	}
+}
+
+// rest waits for a time, or until ctx is over.
+func rest(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

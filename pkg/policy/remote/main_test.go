@@ -37,7 +37,7 @@ type fixture struct {
 	folder string
 	config policy.Config
 	chat   *tokenizer.Chat
-	engine policy.Engine
+	engine *policy.Engine
 	server *remotetest.Server
 	url    string
 }

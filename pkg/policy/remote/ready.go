@@ -62,12 +62,7 @@ func (c *Client) waitUntilReady(ctx context.Context, alive func() error) error {
 			err := exitcode.Unavailablef("%s is not ready after %s: %w", c.base, c.o.Ready, failed.err)
 			return exitcode.WithHint(err, readyHint, "check rollout.remote.url, the server's address")
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		rest(ctx, wait)
 	}
 }
 

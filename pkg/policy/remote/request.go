@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"maps"
+
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -49,25 +51,25 @@ func (c *Client) body(turn Turn) map[string]any {
 	c.askForLogProbs(body)
 	switch c.o.Server {
 	case VLLM:
-		merge(body, map[string]any{
+		maps.Copy(body, map[string]any{
 			"top_k": topK(sampling, -1), "min_p": 0, "repetition_penalty": 1,
 			"stop_token_ids": turn.StopTokens, "skip_special_tokens": false, "spaces_between_special_tokens": false,
 			"return_token_ids": true, "return_tokens_as_token_ids": true,
 		})
 		if len(turn.StopStrings) > 0 {
-			merge(body, map[string]any{"stop": turn.StopStrings, "include_stop_str_in_output": true})
+			maps.Copy(body, map[string]any{"stop": turn.StopStrings, "include_stop_str_in_output": true})
 		}
 	case SGLang:
-		merge(body, map[string]any{
+		maps.Copy(body, map[string]any{
 			"top_k": topK(sampling, -1), "min_p": 0, "repetition_penalty": 1,
 			"stop_token_ids": turn.StopTokens, "skip_special_tokens": false, "no_stop_trim": true,
 			"return_token_ids": true,
 		})
 		if len(turn.StopStrings) > 0 {
-			merge(body, map[string]any{"stop": turn.StopStrings})
+			maps.Copy(body, map[string]any{"stop": turn.StopStrings})
 		}
 	case LlamaCpp:
-		merge(body, map[string]any{
+		maps.Copy(body, map[string]any{
 			"top_k": topK(sampling, 0), "min_p": 0, "repeat_penalty": 1,
 			// By default top-p comes before the temperature, and more besides.
 			"samplers": []string{"temperature", "top_k", "top_p"},
@@ -90,12 +92,6 @@ func (c *Client) askForLogProbs(body map[string]any) {
 		body["logprobs"] = 0
 	default:
 		body["logprobs"] = 1
-	}
-}
-
-func merge(body, more map[string]any) {
-	for name, value := range more {
-		body[name] = value
 	}
 }
 

@@ -17,15 +17,15 @@ type trained interface {
 	ZeroGradients()
 	WriteGradient(index, from int, values []float32) error
 	ReadSum(sum, index, from int, dst []float32) error
-	Room(families [][]int) int
+	Room(groups [][]int) int
 }
 
 // actorCritic is a policy and a critic that is a model of its own. They see the
 // same batches; gradients are those of the policy's tensors and then of the
 // critic's.
 type actorCritic struct {
-	policy.Engine // the policy
-	critic        policy.Engine
+	*policy.Engine // the policy
+	critic         *policy.Engine
 }
 
 // criticPrefix stands before the names of the critic's tensors.
@@ -79,7 +79,7 @@ func (e actorCritic) AddGradients(sum int) error {
 }
 
 // of is the engine that has a tensor of Trained, and the tensor's number there.
-func (e actorCritic) of(index int) (policy.Engine, int) {
+func (e actorCritic) of(index int) (policy.Sums, int) {
 	if own := len(e.Engine.Trained()); index >= own {
 		return e.critic, index - own
 	}
@@ -96,8 +96,8 @@ func (e actorCritic) ReadSum(sum, index, from int, dst []float32) error {
 	return engine.ReadSum(sum, own, from, dst)
 }
 
-func (e actorCritic) Room(families [][]int) int {
-	return min(e.Engine.Room(families), e.critic.Room(families))
+func (e actorCritic) Room(groups [][]int) int {
+	return min(e.Engine.Room(groups), e.critic.Room(groups))
 }
 
 // openCritic opens the critic that is a model of its own, which at first is the

@@ -69,7 +69,7 @@ func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool
 
 // estimateValues sets the values of the sequences of one forward pass, and keeps
 // what else of them advantages are made of.
-func (l *learner) estimateValues(engine policy.Engine, batch trainer.Packed) error {
+func (l *learner) estimateValues(engine policy.Scorer, batch trainer.Packed) error {
 	n := len(batch.TokenIDs)
 	values := make([]float32, n)
 	if err := engine.Forward(batch.Batch, l.Sampling, make([]float32, n), make([]float32, n)); err != nil {

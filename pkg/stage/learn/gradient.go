@@ -84,7 +84,7 @@ func (l *learner) sealSums(job stage.Job, t *tree, stats *stepStats, output stri
 	if err != nil {
 		return seal.Manifest{}, err
 	}
-	if err := trainer.NoteDevice(&m, l.engine); err != nil {
+	if err := trainer.NoteDevice(&m, l.engine.Meter); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {

@@ -87,7 +87,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manife
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
 	m.Metrics["batch_bytes_read"] = float64(l.batch.BytesRead())
-	if err := trainer.NoteDevice(&m, l.engine); err != nil {
+	if err := trainer.NoteDevice(&m, l.engine.Meter); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := s.notePreset(&m); err != nil {
@@ -121,11 +121,11 @@ type learner struct {
 	files     stage.Files
 	process   stage.Process
 	in        Inputs
-	engine    policy.Engine
-	critic    policy.Engine // that is a model of its own; nil for none
-	trained   trained       // the engine, with such a critic
-	base      string        // that the new adapter will name
-	reference policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
+	engine    *policy.Engine
+	critic    *policy.Engine // that is a model of its own; nil for none
+	trained   trained        // the engine, with such a critic
+	base      string         // that the new adapter will name
+	reference *policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
 	batch     *arrowfile.Batch
 	// before is what was computed of sequences before the first optimizer step, by
 	// place. Their tokens are not there: they are read again.
@@ -183,7 +183,7 @@ func (l *learner) citePolicy(ctx context.Context, folder string) error {
 }
 
 // loadOptimizer gives an engine the optimizer state that a folder holds.
-func (l *learner) loadOptimizer(ctx context.Context, engine policy.Engine, folder string) error {
+func (l *learner) loadOptimizer(ctx context.Context, engine policy.Trainer, folder string) error {
 	cited, err := l.files.Verify(ctx, folder)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (l *learner) loadOptimizer(ctx context.Context, engine policy.Engine, folde
 }
 
 // openPolicy opens a policy that is not trained.
-func (l *learner) openPolicy(ctx context.Context, folder string, p recipe.Policy) (policy.Engine, error) {
+func (l *learner) openPolicy(ctx context.Context, folder string, p recipe.Policy) (*policy.Engine, error) {
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// adder is what of an engine adds up gradients (policy.Engine).
+// adder is what of an engine adds up gradients ([policy.Sums]).
 type adder interface {
 	HoldGradients(sum int) error
 	AddGradients(sum int) error

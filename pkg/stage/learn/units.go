@@ -100,7 +100,7 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 }
 
 // microBatches cuts sequences for an engine's passes under the recipe.
-func (l *learner) microBatches(engine interface{ Room(families [][]int) int }, sequences []trainer.Sequence) [][]trainer.Bundle {
+func (l *learner) microBatches(engine interface{ Room(groups [][]int) int }, sequences []trainer.Sequence) [][]trainer.Bundle {
 	return trainer.MicroBatches(trainer.Bundles(sequences, l.SharedPromptTokens), l.MicroBatchTokens, engine.Room)
 }
 

@@ -15,12 +15,7 @@ const embedTokens = 16 << 10
 // the last attempt: the mean of its last states over all that it wrote there, in
 // whatever contexts. rows are whole traces.
 func (s *Sampler) embed(ctx context.Context, rows []shard.Rollout) error {
-	g, ours := s.generator.(engineGenerator)
-	engine, shows := policy.Embedder(nil), false
-	if ours {
-		engine, shows = g.Engine.(policy.Embedder)
-	}
-	if !shows {
+	if s.engine == nil || s.engine.Embedder == nil {
 		return exitcode.WithHint(exitcode.Usagef("score.embedding is policy, and what samples does not show the policy's states"),
 			"a policy on CPUs does (policy.backend cpu); else use score.embedding ngrams or endpoint")
 	}
@@ -35,7 +30,7 @@ func (s *Sampler) embed(ctx context.Context, rows []shard.Rollout) error {
 			batch.TokenIDs, own = append(batch.TokenIDs, rows[to].TokenIDs...), append(own, rows[to].LossMask...)
 			batch.Offsets = append(batch.Offsets, int32(len(own)))
 		}
-		embeddings, err := engine.Embed(batch, own)
+		embeddings, err := s.engine.Embedder.Embed(batch, own)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -9,13 +8,11 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/remote"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // firstTokens is an engine whose state of a token is the token and 1.
 type firstTokens struct {
-	policy.Engine
 	passes []int // tokens of each
 }
 
@@ -52,7 +49,7 @@ func TestEmbed(t *testing.T) {
 		row("b", 0, 0, []int32{6}, true), waiting, failed, row("e", 0, 0, []int32{1}, false), long,
 	}
 	engine := &firstTokens{}
-	s := &Sampler{generator: engineGenerator{engine}}
+	s := &Sampler{engine: &policy.Engine{Embedder: engine}}
 	if err := s.embed(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
@@ -69,20 +66,11 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
-// deaf generates nothing and shows nothing.
-type deaf struct{}
-
-func (deaf) Longest() int { return 1 }
-func (deaf) Generate(context.Context, []remote.Turn) ([]remote.Reply, error) {
-	return nil, nil
-}
-func (deaf) Close() error { return nil }
-
 // TestEmbedNeedsAnEngine that shows its states.
 func TestEmbedNeedsAnEngine(t *testing.T) {
 	t.Parallel()
-	for name, g := range map[string]generator{"a server": deaf{}, "an engine that does not": engineGenerator{}} {
-		if err := (&Sampler{generator: g}).embed(t.Context(), nil); exitcode.Code(err) != exitcode.Usage || len(exitcode.Hints(err)) == 0 {
+	for name, engine := range map[string]*policy.Engine{"a server": nil, "an engine that does not": {}} {
+		if err := (&Sampler{engine: engine}).embed(t.Context(), nil); exitcode.Code(err) != exitcode.Usage || len(exitcode.Hints(err)) == 0 {
 			t.Errorf("%s: %v, want a usage error with a hint", name, err)
 		}
 	}

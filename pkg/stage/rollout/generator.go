@@ -30,7 +30,7 @@ type generator interface {
 }
 
 // engineGenerator is our engine.
-type engineGenerator struct{ policy.Engine }
+type engineGenerator struct{ *policy.Engine }
 
 func (g engineGenerator) Longest() int { return g.Config().MaxPositionEmbeddings }
 
@@ -50,8 +50,8 @@ func (g engineGenerator) Generate(ctx context.Context, turns []remote.Turn) ([]r
 	return replies, nil
 }
 
-// openGenerator opens what the recipe samples with.
-func openGenerator(ctx context.Context, s Settings, process stage.Process, folder string, tokenizer remote.Text) (generator, error) {
+// openGenerator opens what the recipe samples with; the engine is nil for a server.
+func openGenerator(ctx context.Context, s Settings, process stage.Process, folder string, tokenizer remote.Text) (generator, *policy.Engine, error) {
 	spec := s.Rollout.Remote
 	if spec == nil {
 		engine, err := backend.Open(folder, backend.Options{
@@ -59,17 +59,17 @@ func openGenerator(ctx context.Context, s Settings, process stage.Process, folde
 			Workload: policy.Workload{Generate: true}, Log: process.Log,
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return engineGenerator{engine}, nil
+		return engineGenerator{engine}, engine, nil
 	}
 	config, err := checkpoint.LoadConfig(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	url, key, err := spec.Resolve()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	options := remote.Options{
 		URL: url, Server: spec.Server, API: spec.API, Key: key, Model: spec.Model, Folder: folder,
@@ -78,12 +78,14 @@ func openGenerator(ctx context.Context, s Settings, process stage.Process, folde
 		LogProbs: spec.LogProbs, Config: config, Tokenizer: tokenizer, Log: process.Log, PassEnvironment: spec.PassEnvironment,
 	}
 	if len(spec.Serve) > 0 {
-		return remote.Start(ctx, options, spec.Serve, serverLog(process.LogDir, folder))
+		server, err := remote.Start(ctx, options, spec.Serve, serverLog(process.LogDir, folder))
+		return server, nil, err
 	}
 	if options.URL, err = address(ctx, url, options.Ready); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return remote.Open(ctx, options, nil)
+	client, err := remote.Open(ctx, options, nil)
+	return client, nil, err
 }
 
 // serverLog is where the server of a task writes: beside the task's own log.

@@ -24,6 +24,7 @@ import (
 type Sampler struct {
 	Chat      chat.Chat
 	generator generator
+	engine    *policy.Engine      // of the generator; nil for a server
 	own       shard.LogProbSource // of the log-probabilities that the generator gives
 
 	stops            *stopstring.Set
@@ -40,7 +41,7 @@ func OpenSampler(ctx context.Context, s Settings, process stage.Process, folder 
 	if err != nil {
 		return nil, err
 	}
-	generator, err := openGenerator(ctx, s, process, folder, format.Tokenizer())
+	generator, engine, err := openGenerator(ctx, s, process, folder, format.Tokenizer())
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func OpenSampler(ctx context.Context, s Settings, process stage.Process, folder 
 		return nil, err
 	}
 	return &Sampler{
-		Chat: format, generator: generator, own: own,
+		Chat: format, generator: generator, engine: engine, own: own,
 		stops: stops, includeStop: s.Rollout.IncludeStop, turns: turns,
 		rendersElsewhere: s.Rollout.Remote != nil && s.Rollout.Remote.API == remote.Chat,
 	}, nil
@@ -61,10 +62,10 @@ func OpenSampler(ctx context.Context, s Settings, process stage.Process, folder 
 
 // Note adds to a manifest what sampled, unless that is a server.
 func (s *Sampler) Note(m *seal.Manifest) error {
-	if g, ok := s.generator.(engineGenerator); ok {
-		return stage.NoteEngine(m, g.Engine)
+	if s.engine == nil {
+		return nil
 	}
-	return nil
+	return stage.NoteEngine(m, s.engine)
 }
 
 // Close frees the engine, or ends the server.

@@ -22,7 +22,7 @@ import (
 // OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty. A new adapter is drawn from the seed.
-func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine policy.Engine, base string, err error) {
+func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine *policy.Engine, base string, err error) {
 	defer phase.Enter(phase.Load)()
 	options := EngineOptions(p, process, o, true, workload)
 	wanted := p.LoRA
@@ -51,9 +51,6 @@ func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objectiv
 	}
 	if engine, err = backend.Open(folder, options); err != nil {
 		return nil, "", err
-	}
-	if planned, ok := engine.(policy.Planned); ok {
-		process.Log("on the GPU: %s", planned.Plan())
 	}
 	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), LoRAOf(*wanted)) {
 		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
@@ -94,7 +91,7 @@ func SealBase(from, to string, attempt seal.Attempt, m seal.Manifest) (seal.Mani
 // SavePolicy seals an engine's trained weights as a policy folder like the one
 // that they came from, with its other files. An adapter's folder names its base
 // relative to itself.
-func SavePolicy(engine policy.Engine, from, to, base string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
+func SavePolicy(engine *policy.Engine, from, to, base string, attempt seal.Attempt, m seal.Manifest) (seal.Manifest, error) {
 	weights, head := policy.SplitValueHead(engine.Weights())
 	if err := engine.Err(); err != nil {
 		return seal.Manifest{}, fmt.Errorf("reading the weights: %w", err)

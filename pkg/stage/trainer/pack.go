@@ -77,10 +77,10 @@ func (b Bundle) tokens() int {
 // MicroBatches cuts bundles, in order, into runs as long as an engine has room
 // for, and of at most limit tokens if that is not 0; a larger bundle is a run
 // of its own. Where the cuts are changes no bit of any result.
-func MicroBatches(bundles []Bundle, limit int, room func(families [][]int) int) [][]Bundle {
-	families := make([][]int, len(bundles))
+func MicroBatches(bundles []Bundle, limit int, room func(groups [][]int) int) [][]Bundle {
+	groups := make([][]int, len(bundles))
 	for i, b := range bundles {
-		families[i] = b.lengths()
+		groups[i] = b.lengths()
 	}
 	var runs [][]Bundle
 	for len(bundles) > 0 {
@@ -90,9 +90,9 @@ func MicroBatches(bundles []Bundle, limit int, room func(families [][]int) int) 
 				break
 			}
 		}
-		n = room(families[:n])
+		n = room(groups[:n])
 		runs = append(runs, bundles[:n])
-		bundles, families = bundles[n:], families[n:]
+		bundles, groups = bundles[n:], groups[n:]
 	}
 	return runs
 }
@@ -111,27 +111,27 @@ type Place struct{ From, Shared int }
 // Pack lays bundles one after the other.
 func Pack(bundles []Bundle) Packed {
 	p := Packed{Batch: policy.Batch{Offsets: []int32{0}}}
-	put := func(s Sequence, from, to, trunk int) {
+	put := func(s Sequence, from, to, prefix int) {
 		p.TokenIDs = append(p.TokenIDs, s.TokenIDs[from:to]...)
 		p.Targets = append(p.Targets, s.LossMask[from:to]...)
 		p.Offsets = append(p.Offsets, int32(len(p.TokenIDs)))
-		p.Trunks = append(p.Trunks, int32(trunk))
+		p.Prefixes = append(p.Prefixes, int32(prefix))
 	}
 	sharing := false
 	for _, b := range bundles {
-		trunk := -1
+		prefix := -1
 		if b.shared > 0 {
-			trunk, sharing = len(p.Trunks), true
+			prefix, sharing = len(p.Prefixes), true
 			put(b.Sequences[0], 0, b.shared, -1)
 		}
 		for _, s := range b.Sequences {
 			p.Sequences = append(p.Sequences, s)
 			p.Places = append(p.Places, Place{From: len(p.TokenIDs), Shared: b.shared})
-			put(s, b.shared, len(s.TokenIDs), trunk)
+			put(s, b.shared, len(s.TokenIDs), prefix)
 		}
 	}
 	if !sharing {
-		p.Trunks = nil
+		p.Prefixes = nil
 	}
 	return p
 }

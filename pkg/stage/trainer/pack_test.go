@@ -65,8 +65,8 @@ func TestPack(t *testing.T) {
 	if diff := cmp.Diff([]int32{0, 2, 5, 7, 10}, p.Offsets); diff != "" {
 		t.Errorf("offsets (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int32{-1, 0, 0, -1}, p.Trunks); diff != "" {
-		t.Errorf("trunks (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]int32{-1, 0, 0, -1}, p.Prefixes); diff != "" {
+		t.Errorf("prefixes (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]bool{false, false, false, true, true, false, true, false, false, true}, p.Targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
@@ -82,8 +82,8 @@ func TestPack(t *testing.T) {
 	if diff := cmp.Diff([]float32{0, 0, 0, 0, 0, 3, 4, 0, 0, 0}, batch); diff != "" {
 		t.Errorf("set (-want +got):\n%s", diff)
 	}
-	if plain := Pack(Bundles(p.Sequences, 0)); plain.Trunks != nil {
-		t.Errorf("nothing is shared, and the trunks are %v", plain.Trunks)
+	if plain := Pack(Bundles(p.Sequences, 0)); plain.Prefixes != nil {
+		t.Errorf("nothing is shared, and the prefixes are %v", plain.Prefixes)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestMicroBatches(t *testing.T) {
 			sequences = append(sequences, Sequence{Sequence: shard.Sequence{TokenIDs: make([]int32, n)}})
 		}
 		var got [][]int
-		for _, run := range MicroBatches(Bundles(sequences, 0), c.limit, func(families [][]int) int { return min(len(families), c.room) }) {
+		for _, run := range MicroBatches(Bundles(sequences, 0), c.limit, func(groups [][]int) int { return min(len(groups), c.room) }) {
 			var lengths []int
 			for _, b := range run {
 				lengths = append(lengths, b.tokens())

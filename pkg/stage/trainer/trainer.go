@@ -92,7 +92,7 @@ func (p Passes) Workload(longest int) policy.Workload {
 }
 
 // LoadOptimizer gives an engine the moments that were sealed in a folder.
-func LoadOptimizer(engine policy.Engine, folder string) error {
+func LoadOptimizer(engine policy.Trainer, folder string) error {
 	tensors, steps, err := checkpoint.LoadOptimizer(folder)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func LoadOptimizer(engine policy.Engine, folder string) error {
 }
 
 // SaveOptimizer seals an engine's moments.
-func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal.Manifest) error {
+func SaveOptimizer(engine policy.Trainer, to string, attempt seal.Attempt, m seal.Manifest) error {
 	tensors, steps := engine.OptimizerState()
 	if err := engine.Err(); err != nil {
 		return fmt.Errorf("reading the optimizer's state: %w", err)
@@ -113,7 +113,7 @@ func SaveOptimizer(engine policy.Engine, to string, attempt seal.Attempt, m seal
 // TakeStep applies the engine's gradients as optimizer step number step,
 // counted from 1, of total. A value head may have a learning rate, on the same
 // schedule, and a bound of its own. The stream rounds what is rounded randomly.
-func TakeStep(engine policy.Engine, o objective.Optimizer, value objective.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+func TakeStep(engine policy.Trainer, o objective.Optimizer, value objective.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
 	rate, err := objective.LearningRate(o, step, total)
 	if err != nil {
 		return policy.StepStats{}, err

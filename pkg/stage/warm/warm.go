@@ -259,7 +259,7 @@ func (d *demonstrator) batch(step int) (batch, error) {
 
 // learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (b batch) learn(engine policy.Engine, s Settings, step int) (loss float64, err error) {
+func (b batch) learn(engine *policy.Engine, s Settings, step int) (loss float64, err error) {
 	engine.ZeroGradients()
 	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), s.MicroBatchTokens, engine.Room) {
 		batch := trainer.Pack(micro).Batch

@@ -40,7 +40,7 @@ type Server struct {
 }
 
 type loaded struct {
-	engine policy.Engine
+	engine *policy.Engine
 	chat   *tokenizer.Chat
 }
 

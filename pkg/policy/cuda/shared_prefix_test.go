@@ -18,14 +18,14 @@ import (
 // that they have when each is spelt out, to the last bit; and the gradients that
 // they add up to, whose bits depend on nothing that the work is divided by but
 // prefix groups.
-func TestTrunks(t *testing.T) {
-	families := []policytest.Family{
-		{Trunk: 3, Branches: []int{5, 1, 2}},
-		{Trunk: 9},
-		{Trunk: 70, Branches: []int{65, 3}},
-		{Trunk: 1, Branches: []int{4}},
+func TestSharedPrefixes(t *testing.T) {
+	groups := []policytest.PrefixGroup{
+		{Prefix: 3, Branches: []int{5, 1, 2}},
+		{Prefix: 9},
+		{Prefix: 70, Branches: []int{65, 3}},
+		{Prefix: 1, Branches: []int{4}},
 		{Branches: []int{6, 7}},
-		{Trunk: 20, Branches: []int{0, 3}},
+		{Prefix: 20, Branches: []int{0, 3}},
 	}
 	for name, c := range map[string]policy.Config{
 		"narrow heads": small(nil),
@@ -33,7 +33,7 @@ func TestTrunks(t *testing.T) {
 		"normed":       small(func(c *policy.Config) { c.Architecture = policy.Qwen3 }),
 	} {
 		c.MaxPositionEmbeddings = max(c.MaxPositionEmbeddings, 160)
-		shared, apart, places := policytest.BatchOfFamilies(c, 1, families...)
+		shared, apart, places := policytest.BatchOfPrefixGroups(c, 1, groups...)
 		ofLogProb, ofEntropy := policytest.Coefficients(apart, 1), policytest.Coefficients(apart, 2)
 		given := policy.Coefficients{LogProb: make([]float32, len(shared.TokenIDs)), Entropy: make([]float32, len(shared.TokenIDs))}
 		for _, p := range places {
@@ -59,7 +59,7 @@ func TestTrunks(t *testing.T) {
 					budgets cuda.Budgets
 				}{
 					{"one pass", budgets(nil)},
-					{"a pass for each family", budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 176, 4 })},
+					{"a pass for each prefix group", budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 176, 4 })},
 					{"blocks again", budgets(func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeBlock })},
 				} {
 					e := open(t, c, weights, options, way.budgets)
@@ -87,12 +87,12 @@ func TestTrunks(t *testing.T) {
 func TestFamilyWithoutRoom(t *testing.T) {
 	c := small(nil)
 	e := open(t, c, policytest.LoudWeights(t, c), cuda.Options{}, budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 64, 4 }))
-	for _, family := range []policytest.Family{{Trunk: 17, Branches: []int{17, 1}}, {Trunk: 1, Branches: []int{1, 1, 1, 1}}} {
-		batch, _, _ := policytest.BatchOfFamilies(c, 1, family)
+	for _, group := range []policytest.PrefixGroup{{Prefix: 17, Branches: []int{17, 1}}, {Prefix: 1, Branches: []int{1, 1, 1, 1}}} {
+		batch, _, _ := policytest.BatchOfPrefixGroups(c, 1, group)
 		n := len(batch.TokenIDs)
 		err := e.Forward(batch, policy.Sampling{Temperature: 1}, make([]float32, n), make([]float32, n))
 		if exitcode.Code(err) != exitcode.Unavailable {
-			t.Errorf("%+v: %v", family, err)
+			t.Errorf("%+v: %v", group, err)
 		}
 	}
 }
