@@ -10,7 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -247,7 +247,7 @@ func (d *demonstrator) batch(step int) (batch, error) {
 
 // learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss float64, err error) {
+func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (nats float64, err error) {
 	engine.ZeroGradients()
 	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), r.Schedule.MicroBatchTokens, engine.Room) {
 		batch := trainer.Pack(micro).Batch
@@ -258,7 +258,7 @@ func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss floa
 		}
 		for i, wanted := range batch.Targets {
 			if wanted {
-				loss -= float64(logProbs[i]) / float64(b.targets)
+				nats -= float64(logProbs[i]) / float64(b.targets)
 				coefficients[i] = -1 / float32(b.targets)
 			}
 		}
@@ -266,8 +266,8 @@ func (b batch) learn(engine policy.Engine, r recipe.Recipe, step int) (loss floa
 			return 0, err
 		}
 	}
-	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, objective.Value{}, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
-	return loss, err
+	_, err = trainer.TakeStep(engine, r.WarmStart.Optimizer, loss.Value{}, step+1, r.WarmStart.Steps, rng.New(r.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	return nats, err
 }
 
 // demonstration draws a task and the kind of prompt to answer.
