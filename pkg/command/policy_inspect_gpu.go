@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
@@ -124,7 +124,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 	}
 	var all []work
 	settings := learn.SettingsOf(r)
-	add := func(name string, optimizer *objective.Optimizer, workload policy.Workload) {
+	add := func(name string, optimizer *loss.Optimizer, workload policy.Workload) {
 		one := plain
 		if one.Workload = workload; optimizer != nil {
 			one.Train, one.State = true, backend.DTypes[optimizer.State]

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
 
 func recipePresetCommand() *cli.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -52,9 +52,9 @@ func init() {
 			c.Choice("factors.duration.mean", d.Mean)
 			c.Share("factors.duration.all_zero", d.AllZero)
 			c.Share("factors.duration.no_program", d.NoProgram)
-			loss, _ := config.Find[string](c.Settings(), "loss.kind")
-			if multipliesAdvantage(c, name) && !objective.LooksAtAdvantage(loss) {
-				c.Add("factors", name, "changes nothing with loss.kind %s, which looks at no advantage; set factors.%s.multiplies to weight", loss, name)
+			kind, _ := config.Find[string](c.Settings(), "loss.kind")
+			if multipliesAdvantage(c, name) && !loss.LooksAtAdvantage(kind) {
+				c.Add("factors", name, "changes nothing with loss.kind %s, which looks at no advantage; set factors.%s.multiplies to weight", kind, name)
 			}
 		},
 		Make: func(settings any) (Factor, error) { return duration{*settings.(*Duration)}, nil },

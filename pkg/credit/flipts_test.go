@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -43,7 +43,7 @@ func TestTurnMeans(t *testing.T) {
 func TestTrajectoryGRPO(t *testing.T) {
 	t.Parallel()
 	c := plain(t, func(r *sections) {
-		r.Advantage = objective.Advantage{Name: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
+		r.Advantage = loss.Advantage{Name: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
 	})
 	var err error
 	if c.Reward, err = RewardAxis.Make("signed", nil); err != nil {

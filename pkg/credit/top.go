@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -38,8 +38,8 @@ func init() {
 			if share := settings.(*Top).Share; !(share > 0 && share <= 1) {
 				c.Add("select.below_top.share", share, "must be above 0 and at most 1")
 			}
-			loss, _ := config.Find[string](c.Settings(), "loss.kind")
-			if _, both := picks(c, ReasonMinAdvantage); both && !objective.LooksAtAdvantage(loss) {
+			kind, _ := config.Find[string](c.Settings(), "loss.kind")
+			if _, both := picks(c, ReasonMinAdvantage); both && !loss.LooksAtAdvantage(kind) {
 				c.Add("select.min_advantage", nil, "must not stand beside below_top, or a good solution with a small reward is dropped all the same")
 			}
 		},

@@ -1,7 +1,7 @@
 package credit
 
 import (
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
@@ -30,14 +30,14 @@ func init() {
 	})
 }
 
-// turnMeans is [objective.TurnWeights].
+// turnMeans is [loss.TurnWeights].
 type turnMeans struct{}
 
 func (turnMeans) Weights(spans [][]int, _ int) ([][]float64, error) {
-	return objective.TurnWeights(spans), nil
+	return loss.TurnWeights(spans), nil
 }
 
-// aggregation is one of [objective.Weights].
+// aggregation is one of [loss.Weights].
 type aggregation string
 
 func (a aggregation) Weights(spans [][]int, normTokens int) ([][]float64, error) {
@@ -47,7 +47,7 @@ func (a aggregation) Weights(spans [][]int, normTokens int) ([][]float64, error)
 			lengths[i] += tokens
 		}
 	}
-	weights, err := objective.Weights(string(a), lengths, normTokens)
+	weights, err := loss.Weights(string(a), lengths, normTokens)
 	if err != nil || weights == nil {
 		return nil, err
 	}

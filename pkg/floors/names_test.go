@@ -11,8 +11,8 @@ import (
 
 	_ "github.com/lathe-rl/lathe/pkg/builtin"
 	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -24,11 +24,11 @@ var homes = map[string][]string{
 	"segments":    {"pkg/credit/"},
 	"reward":      {"pkg/credit/"},
 	"select":      {"pkg/credit/"},
-	"advantage":   {"pkg/credit/", "pkg/objective/", "pkg/preset/"},
+	"advantage":   {"pkg/credit/", "pkg/loss/"},
 	"factors":     {"pkg/credit/"},
-	"weight":      {"pkg/credit/", "pkg/objective/", "pkg/preset/"},
-	"loss":        {"pkg/objective/", "pkg/preset/"},
-	"preset":      {"pkg/preset/"},
+	"weight":      {"pkg/credit/", "pkg/loss/"},
+	"loss":        {"pkg/loss/"},
+	"preset":      {"pkg/loss/preset/"},
 }
 
 // elsewhere are more folders in which a name may stand: of packages whose own
@@ -62,7 +62,7 @@ func named() map[string][]string {
 			add(axis.Name, choice.Name)
 		}
 	}
-	for _, kind := range config.Choices(new(objective.Loss), "kind") {
+	for _, kind := range config.Choices(new(loss.Loss), "kind") {
 		add("loss", kind)
 	}
 	for _, name := range preset.Names() {
@@ -178,7 +178,7 @@ func TestNamesCanFail(t *testing.T) {
 		{"pkg/env/tooluse/x.go", `package x; const a = "tooluse"`, ""},
 		{"pkg/env/tooluse/x.go", `package x; const a = "uniform"`, "names the choice uniform"},
 		{"pkg/run/x.go", `package x; const a = "gspo"`, "names the choice gspo"},
-		{"pkg/preset/x.go", `package x; const a = "gspo"`, ""},
+		{"pkg/loss/preset/x.go", `package x; const a = "gspo"`, ""},
 		{"pkg/recipe/x.go", `package x; const a = "trajectory"`, "names the choice trajectory"},
 		{"pkg/run/graph/x.go", `package x; const a = "exit"`, ""},
 		{"pkg/command/x.go", `package x; var a = &cli.Command{Name: "uniform", Usage: "sample"}`, ""},

@@ -4,8 +4,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
 
@@ -17,7 +17,7 @@ func Defaults() Recipe {
 	if err != nil {
 		panic(err) // the package holds its own default
 	}
-	warm := objective.DefaultOptimizer()
+	warm := loss.DefaultOptimizer()
 	warm.LearningRate = 1e-3 // of random weights; the other is of a policy that can already answer
 	warm.WarmupSteps = 20
 	warm.Decay = "cosine"
@@ -52,7 +52,7 @@ func Defaults() Recipe {
 		Factors:   filled.Factors,
 		Weight:    filled.Weight,
 		Loss:      filled.Loss,
-		Optimizer: objective.DefaultOptimizer(),
+		Optimizer: loss.DefaultOptimizer(),
 		Schedule: Schedule{
 			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1, GradientFanIn: 16,
 			KeepEvery: KeepAuto, MaxAttempts: 3,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
 
 // maxBaseFiles bounds a chain of base files.

@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math"
 	"github.com/lathe-rl/lathe/pkg/env/tooluse"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
 
@@ -35,8 +35,8 @@ type Recipe struct {
 	Advantage   Advantage           `yaml:"advantage"`
 	Factors     credit.FactorPicks  `yaml:"factors"` // what advantages are multiplied by: names of choices, each with its settings under it. A list here replaces the preset's and the base's
 	Weight      credit.WeightPick   `yaml:"weight"`  // how much each token counts
-	Loss        objective.Loss      `yaml:"loss"`
-	Optimizer   objective.Optimizer `yaml:"optimizer"`
+	Loss        loss.Loss           `yaml:"loss"`
+	Optimizer   loss.Optimizer      `yaml:"optimizer"`
 	Schedule    Schedule            `yaml:"schedule"`
 	Evaluation  Evaluation          `yaml:"evaluation"`
 	Resources   Resources           `yaml:"resources"`
@@ -137,15 +137,15 @@ type Data struct {
 // demonstrations of the environment, or on what policies of earlier runs said.
 // Zero steps means none.
 type WarmStart struct {
-	Steps     int                 `yaml:"steps"`            // optimizer steps
-	Chunk     int                 `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
-	StopLoss  float64             `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
-	Batch     int                 `yaml:"batch"`            // demonstrations per step
-	Pool      string              `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
-	Kinds     []string            `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
-	Improve   float64             `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64             `yaml:"diverge"`          // share that answer a self-diverge prompt
-	Optimizer objective.Optimizer `yaml:"optimizer"`
+	Steps     int            `yaml:"steps"`            // optimizer steps
+	Chunk     int            `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
+	StopLoss  float64        `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
+	Batch     int            `yaml:"batch"`            // demonstrations per step
+	Pool      string         `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
+	Kinds     []string       `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
+	Improve   float64        `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64        `yaml:"diverge"`          // share that answer a self-diverge prompt
+	Optimizer loss.Optimizer `yaml:"optimizer"`
 }
 
 // Curriculum says which instances are sampled next.
@@ -199,8 +199,8 @@ func (Reward) Choices(field string) []string {
 // Advantage says against what a segment's reward is compared. The settings of a
 // choice that is not described here stand under its name.
 type Advantage struct {
-	objective.Advantage `yaml:",inline"`
-	Variants            config.Variants `yaml:",inline" json:"-"`
+	loss.Advantage `yaml:",inline"`
+	Variants       config.Variants `yaml:",inline" json:"-"`
 }
 
 // Choices lists the registered choices.

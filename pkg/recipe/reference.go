@@ -7,7 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 
 	"github.com/lathe-rl/lathe/pkg/config"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 )
 
 // Validate checks every value and what values have to do with each other. It
@@ -36,7 +36,7 @@ func (r *Recipe) validate(what string) error {
 	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
-	objective.Validate(c, r.Advantage.Advantage, r.Loss, objective.Around{
+	loss.Validate(c, r.Advantage.Advantage, r.Loss, loss.Around{
 		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, Critic: r.Policy.Critic, Adapter: r.Policy.LoRA != nil,
 	})
 	r.checkChoices(c)

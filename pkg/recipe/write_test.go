@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
 
 // A recipe that was written reads back as itself, and writes the same bytes.

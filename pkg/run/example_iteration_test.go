@@ -6,7 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -157,7 +157,7 @@ func (it iteration) learn(batch []trainer.Sequence) []policy.Tensor {
 	engine.ZeroGradients()
 	try(engine.Forward(packed.Batch, sampling, logProbs, entropy))
 	for i, s := range packed.Sequences {
-		token := objective.TokenInputs{
+		token := loss.TokenInputs{
 			New: wide(packed.Of(i, logProbs)), Old: wide(s.OldLogProbs), Reference: wide(packed.Of(i, referenceLogProbs)),
 			Entropy: wide(packed.Of(i, entropy)), Advantage: wide(s.Advantages), Weights: s.Weights(), Mask: s.LossMask,
 		}
@@ -166,7 +166,7 @@ func (it iteration) learn(batch []trainer.Sequence) []policy.Tensor {
 				panic("the ratio is not exactly 1 on policy")
 			}
 		}
-		packed.Set(i, coefficients, must(objective.Coefficients(r.Loss, token)).LogProb)
+		packed.Set(i, coefficients, must(loss.Coefficients(r.Loss, token)).LogProb)
 	}
 	try(engine.Backward(policy.Coefficients{LogProb: coefficients}))
 	rounding := rng.New(r.Seed, rng.PurposeRounding, it.k, "learn", 0)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -99,13 +99,13 @@ func (g Graph) RolloutVersion(k int) int {
 // ReferenceVersion is the version whose reference policy iteration k learns
 // with.
 func (g Graph) ReferenceVersion(k int) int {
-	return objective.ReferenceVersion(g.Recipe.Loss.KL.RefEvery, k)
+	return loss.ReferenceVersion(g.Recipe.Loss.KL.RefEvery, k)
 }
 
 // RefreshesReference reports whether iteration k ends with a new reference.
 func (g Graph) RefreshesReference(k int) bool {
 	kl := g.Recipe.Loss.KL
-	return kl.Coef != 0 && objective.RefreshDue(kl.RefEvery, k)
+	return kl.Coef != 0 && loss.RefreshDue(kl.RefEvery, k)
 }
 
 // CriticPath is the folder of the critic that iteration k starts from, under

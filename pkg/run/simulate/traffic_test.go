@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
@@ -16,7 +16,7 @@ func TestTraffic(t *testing.T) {
 	r := recipe.Recipe{
 		WarmStart: recipe.WarmStart{Steps: 300, Chunk: 100},
 		Rollout:   recipe.Rollout{Prompts: 8, Shards: 2},
-		Loss:      objective.Loss{Epochs: 1, MiniBatches: 2},
+		Loss:      loss.Loss{Epochs: 1, MiniBatches: 2},
 		Schedule:  recipe.Schedule{Iterations: 2, Oversample: 1, GradientUnits: 6, GradientShards: 4, GradientFanIn: 2},
 	}
 	whole := Sizes{Policy: 10, Trained: 10, Optimizer: 20, Gradient: 10}
@@ -56,7 +56,7 @@ func TestNotes(t *testing.T) {
 	t.Parallel()
 	g := graph.Graph{Dir: "/simulated", Recipe: recipe.Recipe{
 		Rollout:  recipe.Rollout{Prompts: 8, Shards: 2},
-		Loss:     objective.Loss{Epochs: 1, MiniBatches: 1},
+		Loss:     loss.Loss{Epochs: 1, MiniBatches: 1},
 		Schedule: recipe.Schedule{Iterations: 1, Oversample: 1, GradientUnits: 8, GradientShards: 8, GradientFanIn: 16},
 	}}
 	sizes := Sizes{Policy: 10, Trained: 10, Optimizer: 20, Gradient: 10}

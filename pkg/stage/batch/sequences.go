@@ -5,7 +5,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
@@ -184,7 +184,7 @@ func (r *reduction) weigh(sequences []*learned, groups []int) error {
 			}
 		}
 	}
-	norm := objective.NormTokens(r.Loss, lengths, r.MaxNewTokens)
+	norm := loss.NormTokens(r.Loss, lengths, r.MaxNewTokens)
 	aggregation, err := credit.WeightAxis.Make(r.Weight.Name, r.Weight.Settings)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (r *reduction) whiten(sequences []learned) error {
 			advantages = append(advantages, float64(a))
 		}
 	}
-	whitened, err := objective.Whiten(advantages, tokens, r.Advantage.WhiteningDDof)
+	whitened, err := loss.Whiten(advantages, tokens, r.Advantage.WhiteningDDof)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@ package batch
 
 import (
 	"github.com/lathe-rl/lathe/pkg/credit"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -10,9 +10,9 @@ import (
 type Settings struct {
 	Seed                         uint64
 	Credit                       credit.Spec
-	Advantage                    objective.Advantage // for its whitening
+	Advantage                    loss.Advantage // for its whitening
 	Weight                       credit.Choice
-	Loss                         objective.Loss
+	Loss                         loss.Loss
 	Group                        int // responses of an instance
 	MaxNewTokens                 int // of a response
 	GradientUnits, BatchSegments int

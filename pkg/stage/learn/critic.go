@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -105,11 +105,11 @@ func (l *learner) estimateTraces(sequences []trainer.Sequence) error {
 // estimate sets advantages and returns of the tokens of a trace that are learned,
 // whose values are known. What a context begins with, before its first learned
 // token, is in no recursion.
-func estimate(contexts []*trainer.Sequence, spec objective.Advantage) error {
+func estimate(contexts []*trainer.Sequence, spec loss.Advantage) error {
 	var mask []bool
 	var rewards, values []float64
 	for _, s := range contexts {
-		first, end := objective.LearnedSpan(s.LossMask)
+		first, end := loss.LearnedSpan(s.LossMask)
 		own := make([]float64, end)
 		next := int32(-1) // turn of the learned token that follows
 		for t := end - 1; t >= first; t-- {
@@ -120,12 +120,12 @@ func estimate(contexts []*trainer.Sequence, spec objective.Advantage) error {
 		}
 		mask, rewards, values = append(mask, s.LossMask[first:end]...), append(rewards, own[first:]...), append(values, s.Values[first:end]...)
 	}
-	advantages, returns, err := objective.TokenGAE(spec, mask, rewards, values)
+	advantages, returns, err := loss.TokenGAE(spec, mask, rewards, values)
 	if err != nil {
 		return err
 	}
 	for _, s := range contexts {
-		first, end := objective.LearnedSpan(s.LossMask)
+		first, end := loss.LearnedSpan(s.LossMask)
 		s.Advantages, s.Returns = make([]float32, len(s.LossMask)), make([]float64, len(s.LossMask))
 		copy(s.Returns[first:end], returns)
 		for t, advantage := range advantages[:end-first] {
@@ -143,7 +143,7 @@ func (l *learner) whiten(places []int32) error {
 	l.learned(places, func(a *float32) {
 		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
 	})
-	whitened, err := objective.Whiten(advantages, ones, l.Advantage.WhiteningDDof)
+	whitened, err := loss.Whiten(advantages, ones, l.Advantage.WhiteningDDof)
 	if err != nil {
 		return fmt.Errorf("whitening the batch: %w", err)
 	}
@@ -186,9 +186,9 @@ func (l *learner) valueCoefficients(batch trainer.Packed, stats *stepStats) ([]f
 			}
 			value := float64(values[from+t])
 			weight := s.TurnWeights[s.Turns[t]]
-			loss, slope := objective.ValueLoss(spec, value, s.Values[t], s.Returns[t])
+			own, slope := loss.ValueLoss(spec, value, s.Values[t], s.Returns[t])
 			coefficients[from+t] = float32(weight * spec.Coef * slope)
-			stats.Value.Record(value, s.Returns[t], weight*spec.Coef*loss, slope)
+			stats.Value.Record(value, s.Returns[t], weight*spec.Coef*own, slope)
 		}
 	}
 	return coefficients, nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -243,7 +243,7 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		return err
 	}
 	own.LearningRate, own.MaxGradNorm = cmp.Or(value.LearningRate, own.LearningRate), cmp.Or(value.MaxGradNorm, own.MaxGradNorm)
-	done, err = trainer.TakeStep(l.critic, own, objective.Value{}, number, l.in.StepsTotal, rounding("critic"))
+	done, err = trainer.TakeStep(l.critic, own, loss.Value{}, number, l.in.StepsTotal, rounding("critic"))
 	stats.HeadNorm, stats.Skipped = done.GradNorm, stats.Skipped || done.Skipped
 	return err
 }
@@ -266,7 +266,7 @@ func (l *learner) saveReference(attempt seal.Attempt, m seal.Manifest) error {
 		return exitcode.Dataf("reference %q has %d tensors, policy %q has %d", l.in.Reference, len(reference), l.in.Policy, len(weights))
 	}
 	for i := range reference {
-		if err := objective.RefreshReference(reference[i].Data, weights[i].Data, l.Loss.KL.RefAlpha); err != nil {
+		if err := loss.RefreshReference(reference[i].Data, weights[i].Data, l.Loss.KL.RefAlpha); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
@@ -21,16 +21,16 @@ func TestMismatch(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		truncated      float64
-		mismatch       objective.Mismatch
+		mismatch       loss.Mismatch
 		weight, masked float64
 	}{
-		{"tis-sequence", 2, objective.Mismatch{Weight: "sequence", Mask: "none"}, 2, 0},
-		{"tis-geometric", 8, objective.Mismatch{Weight: "geometric", Mask: "none"}, 4, 0},
-		{"icepop", 5, objective.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 5}, 4, 0},
-		{"icepop-reached", 2, objective.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 2}, 0, 1},
-		{"sequence-mask", 3, objective.Mismatch{Weight: "sequence", Mask: "sequence", High: 3}, 0, 1},
-		{"geometric-mask", 0, objective.Mismatch{Weight: "token", Mask: "geometric", Low: 0.999, High: 5}, 1, 0},
-		{"token-k1", 0, objective.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 5, Inverse: true}, 0, 1},
+		{"tis-sequence", 2, loss.Mismatch{Weight: "sequence", Mask: "none"}, 2, 0},
+		{"tis-geometric", 8, loss.Mismatch{Weight: "geometric", Mask: "none"}, 4, 0},
+		{"icepop", 5, loss.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 5}, 4, 0},
+		{"icepop-reached", 2, loss.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 2}, 0, 1},
+		{"sequence-mask", 3, loss.Mismatch{Weight: "sequence", Mask: "sequence", High: 3}, 0, 1},
+		{"geometric-mask", 0, loss.Mismatch{Weight: "token", Mask: "geometric", Low: 0.999, High: 5}, 1, 0},
+		{"token-k1", 0, loss.Mismatch{Weight: "token", Mask: "token", Low: 0.5, High: 5, Inverse: true}, 0, 1},
 	} {
 		r.Recipe.Loss.TruncatedIS, r.Recipe.Loss.Mismatch = test.truncated, test.mismatch
 		update(r, inputs(r, exact, test.name+"-exact"))

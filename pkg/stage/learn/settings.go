@@ -2,7 +2,7 @@ package learn
 
 import (
 	"github.com/lathe-rl/lathe/pkg/credit"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -14,8 +14,8 @@ type Settings struct {
 	Seed      uint64
 	Policy    recipe.Policy
 	Advantage recipe.Advantage
-	Loss      objective.Loss
-	Optimizer objective.Optimizer
+	Loss      loss.Loss
+	Optimizer loss.Optimizer
 	Sampling  policy.Sampling // the distribution that responses are drawn from
 	Served    bool            // a server drew them
 	trainer.Passes

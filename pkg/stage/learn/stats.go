@@ -3,7 +3,7 @@ package learn
 import (
 	"math"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -11,14 +11,14 @@ import (
 // JSON. Sums are over sequences in batch order; they inform, no result
 // depends on them.
 type stepStats struct {
-	Objective objective.Stats      `json:"objective"`
-	Value     objective.ValueStats `json:"value"` // nothing without a critic
-	Sequences int                  `json:"sequences"`
-	Tokens    int                  `json:"tokens"`  // all, prompts included
-	AgeSum    int                  `json:"age_sum"` // updates between the version that sampled a sequence and the one that learns
-	GradNorm  float64              `json:"-"`
-	HeadNorm  float64              `json:"-"` // of a value head that is clipped by itself
-	Skipped   bool                 `json:"-"` // nothing was changed
+	Objective loss.Stats      `json:"objective"`
+	Value     loss.ValueStats `json:"value"` // nothing without a critic
+	Sequences int             `json:"sequences"`
+	Tokens    int             `json:"tokens"`  // all, prompts included
+	AgeSum    int             `json:"age_sum"` // updates between the version that sampled a sequence and the one that learns
+	GradNorm  float64         `json:"-"`
+	HeadNorm  float64         `json:"-"` // of a value head that is clipped by itself
+	Skipped   bool            `json:"-"` // nothing was changed
 }
 
 func (s *stepStats) merge(o stepStats) {

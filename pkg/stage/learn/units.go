@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
@@ -127,7 +127,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		entropyCoefficients = make([]float32, n)
 	}
 	for i, s := range batch.Sequences {
-		tokens := objective.TokenInputs{
+		tokens := loss.TokenInputs{
 			New: widen(batch.Of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
 			Entropy: widen(batch.Of(i, entropy)), Weights: s.Weights(), SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
 		}
@@ -137,7 +137,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if reference != nil {
 			tokens.Reference = widen(batch.Of(i, reference))
 		}
-		gradient, err := objective.Coefficients(l.Loss, tokens)
+		gradient, err := loss.Coefficients(l.Loss, tokens)
 		if err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
@@ -22,7 +22,7 @@ import (
 // OpenTrained opens a policy for training. Under policy.lora it is an adapter,
 // a new one if the folder holds a whole policy; base is then the folder of the
 // policy that it adapts, and else empty. A new adapter is drawn from the seed.
-func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o objective.Optimizer, folder string, workload policy.Workload) (engine *policy.Engine, base string, err error) {
+func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o loss.Optimizer, folder string, workload policy.Workload) (engine *policy.Engine, base string, err error) {
 	defer phase.Enter(phase.Load)()
 	options := EngineOptions(p, process, o, true, workload)
 	wanted := p.LoRA

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -72,7 +72,7 @@ func (s *Sequence) ReplaceOld(logProbs []float32) {
 }
 
 // EngineOptions are those of a recipe for an engine with one of its optimizers.
-func EngineOptions(p recipe.Policy, process stage.Process, o objective.Optimizer, train bool, workload policy.Workload) backend.Options {
+func EngineOptions(p recipe.Policy, process stage.Process, o loss.Optimizer, train bool, workload policy.Workload) backend.Options {
 	return backend.Options{
 		Backend: p.Backend, Threads: process.Threads, Train: train, DType: p.DType, State: o.State, Compute: p.Compute,
 		ValueHead: p.ValueHead(), Workload: workload, Log: process.Log,
@@ -113,15 +113,15 @@ func SaveOptimizer(engine policy.Trainer, to string, attempt seal.Attempt, m sea
 // TakeStep applies the engine's gradients as optimizer step number step,
 // counted from 1, of total. A value head may have a learning rate, on the same
 // schedule, and a bound of its own. The stream rounds what is rounded randomly.
-func TakeStep(engine policy.Trainer, o objective.Optimizer, value objective.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
-	rate, err := objective.LearningRate(o, step, total)
+func TakeStep(engine policy.Trainer, o loss.Optimizer, value loss.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+	rate, err := loss.LearningRate(o, step, total)
 	if err != nil {
 		return policy.StepStats{}, err
 	}
 	head := policy.HeadAdamW{MaxGradNorm: value.MaxGradNorm}
 	if value.LearningRate > 0 {
 		o.LearningRate = value.LearningRate
-		if head.LearningRate, err = objective.LearningRate(o, step, total); err != nil {
+		if head.LearningRate, err = loss.LearningRate(o, step, total); err != nil {
 			return policy.StepStats{}, err
 		}
 	}

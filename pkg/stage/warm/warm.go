@@ -11,7 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -259,7 +259,7 @@ func (d *demonstrator) batch(step int) (batch, error) {
 
 // learn takes an optimizer step on a batch and returns its loss in nats per
 // token.
-func (b batch) learn(engine *policy.Engine, s Settings, step int) (loss float64, err error) {
+func (b batch) learn(engine *policy.Engine, s Settings, step int) (nats float64, err error) {
 	engine.ZeroGradients()
 	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), s.MicroBatchTokens, engine.Room) {
 		batch := trainer.Pack(micro).Batch
@@ -270,7 +270,7 @@ func (b batch) learn(engine *policy.Engine, s Settings, step int) (loss float64,
 		}
 		for i, wanted := range batch.Targets {
 			if wanted {
-				loss -= float64(logProbs[i]) / float64(b.targets)
+				nats -= float64(logProbs[i]) / float64(b.targets)
 				coefficients[i] = -1 / float32(b.targets)
 			}
 		}
@@ -278,8 +278,8 @@ func (b batch) learn(engine *policy.Engine, s Settings, step int) (loss float64,
 			return 0, err
 		}
 	}
-	_, err = trainer.TakeStep(engine, s.WarmStart.Optimizer, objective.Value{}, step+1, s.WarmStart.Steps, rng.New(s.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
-	return loss, err
+	_, err = trainer.TakeStep(engine, s.WarmStart.Optimizer, loss.Value{}, step+1, s.WarmStart.Steps, rng.New(s.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
+	return nats, err
 }
 
 // demonstration draws a task and the kind of prompt to answer.

@@ -1,10 +1,10 @@
-package objective_test
+package loss_test
 
 import (
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/objective"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
 
 func lookup(t *testing.T, name string) preset.Objective {
@@ -47,17 +47,17 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := lookup(t, test.name)
-			advantages, err := objective.Advantages(o.Advantage, []float64{1, 0, 0, 0}, objective.AllValid(4), []int{1, 2, 3, 4})
+			advantages, err := loss.Advantages(o.Advantage, []float64{1, 0, 0, 0}, loss.AllValid(4), []int{1, 2, 3, 4})
 			if err != nil {
 				t.Fatal(err)
 			}
-			objective.NearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
+			loss.NearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
 			lengths := []int{2, 4}
-			weights, err := objective.Weights(o.Weight.Choice().Name, lengths, objective.NormTokens(o.Loss, lengths, 8))
+			weights, err := loss.Weights(o.Weight.Choice().Name, lengths, loss.NormTokens(o.Loss, lengths, 8))
 			if err != nil {
 				t.Fatal(err)
 			}
-			objective.Near(t, "aggregate", objective.WeightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
+			loss.Near(t, "aggregate", loss.WeightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
 		})
 	}
 }
@@ -90,11 +90,11 @@ func TestPresetsClip(t *testing.T) {
 		{"nll", 0, 1.35, 1, -1},
 	} {
 		spec := lookup(t, test.name).Loss
-		in := objective.One(-1, test.ratio, test.advantage)
+		in := loss.One(-1, test.ratio, test.advantage)
 		in.Reference = in.New // no divergence from the reference
-		gradient := objective.MustCoefficients(t, spec, in)
-		objective.Near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
-		objective.Near(t, test.name+" slope", gradient.LogProb[0], test.slope)
+		gradient := loss.MustCoefficients(t, spec, in)
+		loss.Near(t, test.name+" loss", gradient.Stats.Loss(), test.loss)
+		loss.Near(t, test.name+" slope", gradient.LogProb[0], test.slope)
 	}
 }
 
@@ -104,32 +104,32 @@ func TestPresetsClip(t *testing.T) {
 func TestExItKeepsThePenaltyOfConstantGroups(t *testing.T) {
 	t.Parallel()
 	o := lookup(t, "exit")
-	advantages, err := objective.Advantages(o.Advantage, []float64{.7, .7, .7}, objective.AllValid(3), nil)
+	advantages, err := loss.Advantages(o.Advantage, []float64{.7, .7, .7}, loss.AllValid(3), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objective.NearAll(t, "advantages", advantages, []float64{0, 0, 0})
-	in := objective.One(-1, 1, advantages[0])
+	loss.NearAll(t, "advantages", advantages, []float64{0, 0, 0})
+	in := loss.One(-1, 1, advantages[0])
 	in.Reference = []float64{-1.2}
-	gradient := objective.MustCoefficients(t, o.Loss, in)
-	objective.Near(t, "loss", gradient.Stats.Loss(), .0000187307530780)
-	objective.Near(t, "slope", gradient.LogProb[0], .000181269246922)
+	gradient := loss.MustCoefficients(t, o.Loss, in)
+	loss.Near(t, "loss", gradient.Stats.Loss(), .0000187307530780)
+	loss.Near(t, "slope", gradient.LogProb[0], .000181269246922)
 }
 
 // NeMo-RL's k3 has the gradient of k2: lp - ref.
 func TestNeMoPenaltyGradient(t *testing.T) {
 	t.Parallel()
 	kl := lookup(t, "nemo-grpo").Loss.KL
-	objective.Near(t, "slope", objective.Penalty(kl, -1, -1.2).Slope(), .2)
-	objective.Near(t, "slope", objective.Penalty(kl, -1, -.5).Slope(), -.5)
+	loss.Near(t, "slope", loss.Penalty(kl, -1, -1.2).Slope(), .2)
+	loss.Near(t, "slope", loss.Penalty(kl, -1, -.5).Slope(), -.5)
 }
 
 // The complete step of verl by the preset verl-grpo, whose upper bound
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
 	t.Parallel()
-	stats, _ := objective.RunStep(t, lookup(t, "verl-grpo").Loss, "token_mean", objective.CompleteStep(t))
-	objective.Near(t, "loss", stats.Loss(), .143048048625)
+	stats, _ := loss.RunStep(t, lookup(t, "verl-grpo").Loss, "token_mean", loss.CompleteStep(t))
+	loss.Near(t, "loss", stats.Loss(), .143048048625)
 }
 
 // Every preset is complete: a step with every input it may need has no
@@ -139,14 +139,14 @@ func TestEveryPresetRuns(t *testing.T) {
 	for _, name := range preset.Names() {
 		t.Run(name, func(t *testing.T) {
 			o := lookup(t, name)
-			if _, err := objective.Advantages(o.Advantage, []float64{1}, objective.AllValid(1), []int{3}); err != nil {
+			if _, err := loss.Advantages(o.Advantage, []float64{1}, loss.AllValid(1), []int{3}); err != nil {
 				t.Error(err)
 			}
-			step := objective.CompleteStep(t)
+			step := loss.CompleteStep(t)
 			for i := range step {
 				step[i].Entropy = make([]float64, len(step[i].Mask))
 			}
-			objective.RunStep(t, o.Loss, o.Weight.Choice().Name, step)
+			loss.RunStep(t, o.Loss, o.Weight.Choice().Name, step)
 		})
 	}
 }

@@ -9,22 +9,22 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/objective"
+	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
-	Select    credit.Selection    `yaml:"select" json:"select"`
-	Advantage objective.Advantage `yaml:"advantage" json:"advantage"`
-	Factors   credit.FactorPicks  `yaml:"factors" json:"factors"`
-	Weight    credit.WeightPick   `yaml:"weight" json:"weight"`
-	Loss      objective.Loss      `yaml:"loss" json:"loss"`
+	Select    credit.Selection   `yaml:"select" json:"select"`
+	Advantage loss.Advantage     `yaml:"advantage" json:"advantage"`
+	Factors   credit.FactorPicks `yaml:"factors" json:"factors"`
+	Weight    credit.WeightPick  `yaml:"weight" json:"weight"`
+	Loss      loss.Loss          `yaml:"loss" json:"loss"`
 }
 
 // with is an objective without factors.
-func with(advantage objective.Advantage, choices credit.Selection, weight string, loss objective.Loss) Objective {
-	return Objective{Select: choices, Advantage: advantage, Weight: credit.WeightNamed(weight), Loss: loss}
+func with(advantage loss.Advantage, choices credit.Selection, weight string, l loss.Loss) Objective {
+	return Objective{Select: choices, Advantage: advantage, Weight: credit.WeightNamed(weight), Loss: l}
 }
 
 // Default is the preset of a recipe that names none.
@@ -91,8 +91,8 @@ func init() {
 }
 
 // groupStandardised is (r - mean) / (std + epsilon).
-func groupStandardised(ddof int, epsilon float64) objective.Advantage {
-	return objective.Advantage{
+func groupStandardised(ddof int, epsilon float64) loss.Advantage {
+	return loss.Advantage{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -100,8 +100,8 @@ func groupStandardised(ddof int, epsilon float64) objective.Advantage {
 }
 
 // groupCentred is r - mean.
-func groupCentred() objective.Advantage {
-	return objective.Advantage{
+func groupCentred() loss.Advantage {
+	return loss.Advantage{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "none", DDof: 1,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -109,19 +109,19 @@ func groupCentred() objective.Advantage {
 }
 
 // rewards is r itself.
-func rewards() objective.Advantage {
+func rewards() loss.Advantage {
 	a := groupCentred()
 	a.Baseline = "none"
 	return a
 }
 
 // clipped is the loss of PPO with one step per batch and no penalty.
-func clipped(low, high float64) objective.Loss {
-	return objective.Loss{
+func clipped(low, high float64) loss.Loss {
+	return loss.Loss{
 		Kind: "clip", ClipLow: low, ClipHigh: high,
-		KL:       objective.KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
-		Value:    objective.Value{Coef: 0.1, Clip: 0.2},
-		Mismatch: objective.Mismatch{Weight: "token", Mask: "none"},
+		KL:       loss.KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
+		Value:    loss.Value{Coef: 0.1, Clip: 0.2},
+		Mismatch: loss.Mismatch{Weight: "token", Mask: "none"},
 		Epochs:   1, MiniBatches: 1,
 	}
 }
@@ -133,12 +133,12 @@ func clipped(low, high float64) objective.Loss {
 // numbers are verl's; constant groups and groups with less than two valid
 // responses teach nothing and are dropped.
 func lathePreset() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.DualClip = 3
-	loss.RatioClamp = 20
-	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
-	loss.TruncatedIS = 2
-	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), "token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.DualClip = 3
+	l.RatioClamp = 20
+	l.KL.InputClamp, l.KL.OutputClamp = 20, 10
+	l.TruncatedIS = 2
+	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonMinGroup), "token_mean", l)
 }
 
 // exitPreset is ExIt: ExIt Eq. 3 divides by the standard deviation and ExIt Eq. 4 is
@@ -149,9 +149,9 @@ func lathePreset() Objective {
 // is taken from the code that it forks, open-instruct: k3 with the log ratio
 // clamped at 40.
 func exitPreset() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.KL = objective.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
-	return with(groupStandardised(0, 0), nil, "seq_mean_token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.KL = loss.KL{Coef: 0.001, Estimator: "k3", Gradient: "estimator", InputClamp: 40, RefEvery: 100, RefAlpha: 1}
+	return with(groupStandardised(0, 0), nil, "seq_mean_token_mean", l)
 }
 
 // fliptsPreset is trajectory-level GRPO as FlipTS has it: the advantage of
@@ -168,18 +168,18 @@ func fliptsPreset() Objective {
 func verlGRPO() Objective {
 	advantage := groupStandardised(1, 1e-6)
 	advantage.GroupOfOne = "reward"
-	loss := verlLoss()
-	loss.KL.Coef = 0.001
-	return with(advantage, nil, "token_mean", loss)
+	l := verlLoss()
+	l.KL.Coef = 0.001
+	return with(advantage, nil, "token_mean", l)
 }
 
 // verlLoss is verl's "vanilla" policy loss with its defaults.
-func verlLoss() objective.Loss {
-	loss := clipped(0.2, 0.2)
-	loss.DualClip = 3
-	loss.RatioClamp = 20
-	loss.KL.InputClamp, loss.KL.OutputClamp = 20, 10
-	return loss
+func verlLoss() loss.Loss {
+	l := clipped(0.2, 0.2)
+	l.DualClip = 3
+	l.RatioClamp = 20
+	l.KL.InputClamp, l.KL.OutputClamp = 20, 10
+	return l
 }
 
 // ppo is PPO (Schulman et al., arXiv 1707.06347) with a critic, with verl's
@@ -190,9 +190,9 @@ func ppo() Objective {
 	advantage := rewards()
 	advantage.Name, advantage.Lambda = "gae", 1
 	advantage.Whitening = true
-	loss := verlLoss()
-	loss.Value.Clip = 0.5
-	return with(advantage, nil, "token_mean", loss)
+	l := verlLoss()
+	l.Value.Clip = 0.5
+	return with(advantage, nil, "token_mean", l)
 }
 
 // mleAgents is PPO as RL-MLE has it, on verl (RL-MLE §4.1): ppo with the settings of
@@ -241,28 +241,28 @@ func trlGRPO() Objective {
 // constant groups dropped, clip 0.2 and 0.272, the mean over tokens, β = 0.05
 // with k3 clamped at 40, and truncation of the sampler correction at 2.
 func openInstructGRPO() Objective {
-	loss := clipped(0.2, 0.272)
-	loss.KL.Coef, loss.KL.InputClamp = 0.05, 40
-	loss.TruncatedIS = 2
-	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", loss)
+	l := clipped(0.2, 0.272)
+	l.KL.Coef, l.KL.InputClamp = 0.05, 40
+	l.TruncatedIS = 2
+	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", l)
 }
 
 // slimeGRPO is slime with its defaults: ddof 1, +1e-6, the mean over
 // responses of the mean over tokens, no dual clip, and k1 with weight 0.
 func slimeGRPO() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.KL.Estimator = "k1"
-	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.KL.Estimator = "k1"
+	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", l)
 }
 
 // primeRL is prime-rl with its defaults: centred advantages, responses of
 // advantage 0 dropped, the ratio masked where the probability moved by more
 // than 0.2 (DPPO), and 0.001 times the squared log ratio to the sampler.
 func primeRL() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.Kind = "dppo"
-	loss.SamplerKL = 0.001
-	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.Kind = "dppo"
+	l.SamplerKL = 0.001
+	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", l)
 }
 
 // nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the
@@ -272,9 +272,9 @@ func nemoGRPO() Objective {
 	advantage := groupStandardised(1, 1e-6)
 	advantage.Baseline, advantage.Scale = "leave_one_out", "leave_one_out_std"
 	advantage.ZeroScale = "keep"
-	loss := clipped(0.2, 0.2)
-	loss.KL = objective.KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
-	return with(advantage, nil, "token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.KL = loss.KL{Coef: 0.01, Estimator: "k3", Gradient: "k2", InputClamp: 20, OutputClamp: 10, RefAlpha: 1}
+	return with(advantage, nil, "token_mean", l)
 }
 
 // drGRPO is Dr. GRPO (Liu et al., Understanding R1-Zero-Like Training, 2025):
@@ -300,18 +300,18 @@ func dapo() Objective {
 // state its upper bound: 1.28 is verl's, slime's and NeMo-RL's. TRL's reading is
 // loss.clip_absolute with loss.clip_high 5.
 func cispo() Objective {
-	loss := clipped(1, 0.28)
-	loss.Kind = "cispo"
-	loss.RatioClamp = 20
-	return with(groupStandardised(1, 1e-6), nil, "token_mean", loss)
+	l := clipped(1, 0.28)
+	l.Kind = "cispo"
+	l.RatioClamp = 20
+	return with(groupStandardised(1, 1e-6), nil, "token_mean", l)
 }
 
 // gspo is GSPO (Zheng et al., arXiv 2507.18071): one ratio per response, with
 // the bounds 3e-4 and 4e-4 of its section 5.1.
 func gspo() Objective {
-	loss := clipped(3e-4, 4e-4)
-	loss.Kind = "gspo"
-	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", loss)
+	l := clipped(3e-4, 4e-4)
+	l.Kind = "gspo"
+	return with(groupStandardised(1, 1e-6), nil, "seq_mean_token_mean", l)
 }
 
 // rloo is RLOO (Ahmadian et al., Back to Basics, 2024): the reward less the
@@ -319,22 +319,22 @@ func gspo() Objective {
 func rloo() Objective {
 	advantage := groupCentred()
 	advantage.Baseline = "leave_one_out"
-	loss := clipped(0.2, 0.2)
-	loss.Kind = "reinforce"
-	return with(advantage, credit.Named(credit.ReasonMinGroup), "seq_mean_token_sum", loss)
+	l := clipped(0.2, 0.2)
+	l.Kind = "reinforce"
+	return with(advantage, credit.Named(credit.ReasonMinGroup), "seq_mean_token_sum", l)
 }
 
 // reinforce is REINFORCE (Williams, 1992) without a baseline.
 func reinforce() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.Kind = "reinforce"
-	return with(rewards(), nil, "seq_mean_token_sum", loss)
+	l := clipped(0.2, 0.2)
+	l.Kind = "reinforce"
+	return with(rewards(), nil, "seq_mean_token_sum", l)
 }
 
 // nll is supervised learning on the responses that earned at least half the
 // full reward, the mean over their tokens (rejection sampling, as in STaR).
 func nll() Objective {
-	loss := clipped(0.2, 0.2)
-	loss.Kind = "nll"
-	return with(rewards(), credit.Named(credit.ReasonMinAdvantage), "token_mean", loss)
+	l := clipped(0.2, 0.2)
+	l.Kind = "nll"
+	return with(rewards(), credit.Named(credit.ReasonMinAdvantage), "token_mean", l)
 }

@@ -1,4 +1,4 @@
-// Package objective turns rewards into gradients: group advantages,
+// Package loss turns rewards into gradients: group advantages,
 // aggregation weights, token losses, penalties and schedules. What of them a
 // recipe composes is package credit's.
 //
@@ -16,4 +16,4 @@
 // The formulas follow the frameworks that the recipe's presets name; the
 // numbers in the tests are taken from the frameworks' code as read in August
 // 2026.
-package objective
+package loss

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/preset"
+	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
 
 func TestLookup(t *testing.T) {

@@ -1,4 +1,4 @@
-package objective
+package loss
 
 // What the tests of presets, which stand above this package, share with its
 // own.
