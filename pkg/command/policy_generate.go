@@ -181,8 +181,11 @@ func (o PolicyGenerateOptions) check() error {
 		a, b string
 		both bool
 	}{
-		{"chat", "text", o.Chat && o.Text}, {"text", "system", o.Text && o.System != ""}, {"stream", "json", o.Stream && o.JSON},
-		{"stream", "jsonl", o.Stream && o.JSONLines}, {"jsonl", "prompt", o.JSONLines && len(o.Prompts) > 0},
+		{"chat", "text", o.Chat && o.Text},
+		{"text", "system", o.Text && o.System != ""},
+		{"stream", "json", o.Stream && o.JSON},
+		{"stream", "jsonl", o.Stream && o.JSONLines},
+		{"jsonl", "prompt", o.JSONLines && len(o.Prompts) > 0},
 	} {
 		if pair.both {
 			return cmdline.Misusef("--%s and --%s exclude each other", pair.a, pair.b)
