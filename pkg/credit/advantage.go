@@ -6,7 +6,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
@@ -19,7 +18,7 @@ func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "group", Summary: "(reward - baseline) / scale over the valid segments of the group",
 		Make: func(settings any) (Advantage, error) {
-			spec := *settings.(*loss.Advantage)
+			spec := *settings.(*AdvantageSettings)
 			spec.Clip = 0 // after the factors
 			return groupStatistic{spec}, nil
 		},
@@ -53,18 +52,18 @@ func init() {
 }
 
 // groupStatistic compares the segments of a group with each other.
-type groupStatistic struct{ spec loss.Advantage }
+type groupStatistic struct{ spec AdvantageSettings }
 
 func (groupStatistic) Critic() bool { return false }
 
-// Advantage is [loss.Advantages] over the group's segments.
+// Advantage is [GroupAdvantages] over the group's segments.
 func (a groupStatistic) Advantage(g Group, segments []Segment) error {
 	rewards, valid, lengths := make([]float64, len(segments)), make([]bool, len(segments)), make([]int, len(segments))
 	for i, s := range segments {
 		rewards[i], lengths[i] = s.Reward, Tokens(g.Traces[s.Trace], s)
 		valid[i] = g.Traces[s.Trace].Valid() && s.Dropped == ""
 	}
-	advantages, err := loss.Advantages(a.spec, rewards, valid, lengths)
+	advantages, err := GroupAdvantages(a.spec, rewards, valid, lengths)
 	undivided := exitcode.Code(err) == exitcode.Data // its scale is 0: it has no advantages
 	if err != nil && !undivided {
 		return err
@@ -111,7 +110,7 @@ type diversity struct{ bound float64 }
 
 func (diversity) AfterWhitening() bool { return false }
 
-// Factor is [loss.Diversity] of each segment's trace; 1 for those that we
+// Factor is [DiversityScores] of each segment's trace; 1 for those that we
 // failed to score.
 func (d diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 	factors := make([][]float64, len(groups))
@@ -120,7 +119,7 @@ func (d diversity) Factor(groups []Group, segments [][]Segment) ([][]float64, er
 		for i, t := range group.Traces {
 			embeddings[i], valid[i] = t.Score.Embedding, t.Valid()
 		}
-		scores, err := loss.Diversity(embeddings, valid)
+		scores, err := DiversityScores(embeddings, valid)
 		if err != nil {
 			return nil, err
 		}

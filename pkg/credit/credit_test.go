@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -26,7 +25,7 @@ func said(outcome shard.Outcome, reward float64, turns ...int) Trace {
 
 // sections are those of a recipe that have settings here.
 type sections struct {
-	Advantage loss.Advantage
+	Advantage AdvantageSettings
 	Select    Selection
 }
 
@@ -40,7 +39,7 @@ func (s sections) spec() Spec {
 // plain is a composition of the given advantage and selection.
 func plain(t testing.TB, change func(*sections)) Composition {
 	t.Helper()
-	r := sections{Advantage: loss.Advantage{Name: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}}
+	r := sections{Advantage: AdvantageSettings{Name: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"}}
 	if change != nil {
 		change(&r)
 	}
@@ -306,7 +305,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 			return said(outcome, float64(rapid.IntRange(0, 4).Draw(t, "reward"))/4, rapid.IntRange(1, 3).Draw(t, "tokens"))
 		})
 		a, b := rapid.SliceOfN(draw, 1, 5).Draw(t, "a"), rapid.SliceOfN(draw, 1, 5).Draw(t, "b")
-		r := sections{Advantage: loss.Advantage{Name: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Select: Named(ReasonMinGroup, ReasonConstantGroup)}
+		r := sections{Advantage: AdvantageSettings{Name: "group", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}, Select: Named(ReasonMinGroup, ReasonConstantGroup)}
 		c, err := New(r.spec())
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -43,7 +42,7 @@ func TestTurnMeans(t *testing.T) {
 func TestTrajectoryGRPO(t *testing.T) {
 	t.Parallel()
 	c := plain(t, func(r *sections) {
-		r.Advantage = loss.Advantage{Name: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
+		r.Advantage = AdvantageSettings{Name: "group", Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"}
 	})
 	var err error
 	if c.Reward, err = RewardAxis.Make("signed", nil); err != nil {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -13,17 +12,17 @@ func TestUnlearnable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what    string
-		spec    loss.Advantage
+		spec    AdvantageSettings
 		rewards []float64
 		dropped []string
 		want    []float64 // advantages
 	}{
-		{"a reward beyond what can be squared", loss.Advantage{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, -1e306, 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
-		{"one that is no number", loss.Advantage{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, math.NaN(), 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
-		{"no baseline", loss.Advantage{Name: "none"}, []float64{1, math.Inf(1), -2e9}, []string{"", ReasonUnlearnable, ReasonUnlearnable}, []float64{1, 0, 0}},
-		{"the largest", loss.Advantage{Name: "none"}, []float64{shard.MaxReward, -shard.MaxReward}, []string{"", ""}, []float64{1e9, -1e9}},
+		{"a reward beyond what can be squared", AdvantageSettings{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, -1e306, 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"one that is no number", AdvantageSettings{Name: "group", Baseline: "mean", Scale: "none"}, []float64{1, math.NaN(), 0}, []string{"", ReasonUnlearnable, ""}, []float64{.5, 0, -.5}},
+		{"no baseline", AdvantageSettings{Name: "none"}, []float64{1, math.Inf(1), -2e9}, []string{"", ReasonUnlearnable, ReasonUnlearnable}, []float64{1, 0, 0}},
+		{"the largest", AdvantageSettings{Name: "none"}, []float64{shard.MaxReward, -shard.MaxReward}, []string{"", ""}, []float64{1e9, -1e9}},
 		// The mean of 1 and -1 is 0, and nothing is divided by it.
-		{"a scale of 0", loss.Advantage{Name: "group", Baseline: "leave_one_out", Scale: "mean", ZeroScale: "divide"}, []float64{1, -1}, []string{ReasonUnlearnable, ReasonUnlearnable}, []float64{0, 0}},
+		{"a scale of 0", AdvantageSettings{Name: "group", Baseline: "leave_one_out", Scale: "mean", ZeroScale: "divide"}, []float64{1, -1}, []string{ReasonUnlearnable, ReasonUnlearnable}, []float64{0, 0}},
 	} {
 		composition := plain(t, func(r *sections) { r.Advantage = c.spec })
 		var traces []Trace

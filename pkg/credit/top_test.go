@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -100,7 +99,7 @@ func TestTopShare(t *testing.T) {
 func TestTopLeavesStatistics(t *testing.T) {
 	t.Parallel()
 	c := topOf(t, .5)
-	advantage, err := AdvantageAxis.Make("group", &loss.Advantage{Name: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"})
+	advantage, err := AdvantageAxis.Make("group", &AdvantageSettings{Name: "group", Baseline: "mean", Scale: "none", ZeroScale: "divide", GroupOfOne: "zero"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package credit
 
 import (
-	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
@@ -30,14 +29,14 @@ func init() {
 	})
 }
 
-// turnMeans is [loss.TurnWeights].
+// turnMeans is [TurnWeights].
 type turnMeans struct{}
 
 func (turnMeans) Weights(spans [][]int, _ int) ([][]float64, error) {
-	return loss.TurnWeights(spans), nil
+	return TurnWeights(spans), nil
 }
 
-// aggregation is one of [loss.Weights].
+// aggregation is one of [Weights].
 type aggregation string
 
 func (a aggregation) Weights(spans [][]int, normTokens int) ([][]float64, error) {
@@ -47,7 +46,7 @@ func (a aggregation) Weights(spans [][]int, normTokens int) ([][]float64, error)
 			lengths[i] += tokens
 		}
 	}
-	weights, err := loss.Weights(string(a), lengths, normTokens)
+	weights, err := Weights(string(a), lengths, normTokens)
 	if err != nil || weights == nil {
 		return nil, err
 	}

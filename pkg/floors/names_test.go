@@ -24,9 +24,9 @@ var homes = map[string][]string{
 	"segments":    {"pkg/credit/"},
 	"reward":      {"pkg/credit/"},
 	"select":      {"pkg/credit/"},
-	"advantage":   {"pkg/credit/", "pkg/loss/"},
+	"advantage":   {"pkg/credit/", "pkg/loss/preset/"},
 	"factors":     {"pkg/credit/"},
-	"weight":      {"pkg/credit/", "pkg/loss/"},
+	"weight":      {"pkg/credit/", "pkg/loss/preset/"},
 	"loss":        {"pkg/loss/"},
 	"preset":      {"pkg/loss/preset/"},
 }

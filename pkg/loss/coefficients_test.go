@@ -9,6 +9,27 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
+// near fails the test unless got is want to the nine decimals with which
+// the frameworks' vectors were written down.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-9) {
+		t.Errorf("%s = %.12f, want %.12f", what, got, want)
+	}
+}
+
+func nearAll(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d values, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= 1e-9) {
+			t.Errorf("%s[%d] = %.12f, want %.12f", what, i, got[i], want[i])
+		}
+	}
+}
+
 // one is a sequence of one token with the given ratio to the old policy.
 func one(newLogProb, ratio, advantage float64) TokenInputs {
 	return TokenInputs{

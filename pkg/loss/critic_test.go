@@ -2,129 +2,8 @@ package loss
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 )
-
-var close9 = cmpopts.EquateApprox(0, 1e-9)
-
-// A_2 = 1 - .7 = .3; A_1 = (.7 - .6) + .95·.3 = .385; A_0 = (.6 - .5) +
-// .95·.385 = .46575.
-func TestGAE(t *testing.T) {
-	t.Parallel()
-	advantages, returns, err := GAE([]float64{0, 0, 1}, []float64{.5, .6, .7}, 1, .95)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]float64{.46575, .385, .3}, advantages, close9); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]float64{.96575, .985, 1}, returns, close9); diff != "" {
-		t.Error(diff)
-	}
-	// Whitened over the tokens, as verl and TRL do.
-	whitened, err := Whiten(advantages, []int{1, 1, 1}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]float64{.991343647304, .017092131850, -1.008435779154}, whitened, close9); diff != "" {
-		t.Error(diff)
-	}
-	if _, _, err := GAE([]float64{1}, nil, 1, 1); err == nil || !strings.Contains(err.Error(), "1 rewards and 0 values") {
-		t.Errorf("a missing value: %v", err)
-	}
-}
-
-// The numbers of TestGAE with the middle token masked, and others around. Skipped,
-// A_0 = (.7 - .5) + .95·.3 = .485. With its own value it is TestGAE's. With a value
-// of 0, A_1 = .7 + .95·.3 = .985 and A_0 = -.5 + .95·.985 = .43575.
-func TestTokenGAE(t *testing.T) {
-	t.Parallel()
-	none := math.NaN()
-	mask := []bool{false, true, false, true, false}
-	for masked, first := range map[string]float64{"skip": .485, "value": .46575, "zero": .43575} {
-		spec := Advantage{Gamma: 1, Lambda: .95, Masked: masked}
-		middle := none
-		if masked == "value" {
-			middle = .6
-		}
-		advantages, returns, err := TokenGAE(spec, mask, []float64{none, 0, none, 1, none}, []float64{none, .5, middle, .7, none})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]float64{0, first, 0, .3, 0}, advantages, close9); diff != "" {
-			t.Errorf("%s: advantages: %s", masked, diff)
-		}
-		if diff := cmp.Diff([]float64{0, first + .5, 0, 1, 0}, returns, close9); diff != "" {
-			t.Errorf("%s: returns: %s", masked, diff)
-		}
-		advantages, _, err = TokenGAE(spec, []bool{false, false}, []float64{none, none}, []float64{none, none})
-		if diff := cmp.Diff([]float64{0, 0}, advantages); err != nil || diff != "" {
-			t.Errorf("%s: nothing is learned: %v %s", masked, err, diff)
-		}
-	}
-	if _, _, err := TokenGAE(Advantage{}, mask, make([]float64, 5), make([]float64, 4)); err == nil || !strings.Contains(err.Error(), "5 rewards and 4 values for 5 tokens") {
-		t.Errorf("a missing value: %v", err)
-	}
-}
-
-// Masked tokens before the first learned one and after the last change nothing,
-// and where no others are masked the setting does not either.
-func TestTokenGAEOfOneTurn(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(0, 8).Draw(rt, "tokens")
-		number := rapid.Float64Range(-3, 3)
-		rewards, values := rapid.SliceOfN(number, n, n).Draw(rt, "rewards"), rapid.SliceOfN(number, n, n).Draw(rt, "values")
-		before, after := rapid.IntRange(0, 3).Draw(rt, "before"), rapid.IntRange(0, 3).Draw(rt, "after")
-		around := func(x []float64) []float64 {
-			return append(append(slices.Repeat([]float64{math.NaN()}, before), x...), slices.Repeat([]float64{math.NaN()}, after)...)
-		}
-		mask := make([]bool, before+n+after)
-		for i := range n {
-			mask[before+i] = true
-		}
-		want, _, _ := GAE(rewards, values, .9, .8)
-		for _, masked := range []string{"skip", "value", "zero"} {
-			got, _, err := TokenGAE(Advantage{Gamma: .9, Lambda: .8, Masked: masked}, mask, around(rewards), around(values))
-			if err != nil || !slices.Equal(got[before:before+n], want) {
-				rt.Fatalf("%s: %v, %v, want %v", masked, got, err, want)
-			}
-		}
-	})
-}
-
-// With lambda 1 and gamma 1 a return is the sum of what comes, whatever the
-// critic says; with lambda 0 it is one step of reward and the next value.
-func TestGAEExtremes(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(0, 12).Draw(rt, "tokens")
-		number := rapid.Float64Range(-3, 3)
-		rewards, values := make([]float64, n), make([]float64, n)
-		for i := range n {
-			rewards[i], values[i] = number.Draw(rt, "reward"), number.Draw(rt, "value")
-		}
-		_, all, _ := GAE(rewards, values, 1, 1)
-		_, one, _ := GAE(rewards, values, 0.9, 0)
-		rest := 0.0
-		for i := n - 1; i >= 0; i-- {
-			rest += rewards[i]
-			next := 0.0
-			if i+1 < n {
-				next = values[i+1]
-			}
-			if math.Abs(all[i]-rest) > 1e-9 || math.Abs(one[i]-rewards[i]-0.9*next) > 1e-9 {
-				rt.Fatalf("token %d: %v, %v", i, all, one)
-			}
-		}
-	})
-}
 
 func TestValueLoss(t *testing.T) {
 	t.Parallel()
@@ -166,15 +45,18 @@ func TestExplainedVarianceOfEqualReturns(t *testing.T) {
 	t.Parallel()
 	values := []float64{0.013, -0.021, 0.37, 0.11, -0.3, 0.77, 0.123}
 	for _, reward := range []float64{0, 1} {
-		rewards := make([]float64, len(values))
-		rewards[len(rewards)-1] = reward
 		var stats ValueStats
-		_, returns, err := GAE(rewards, values, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, target := range returns {
-			stats.Record(values[i], target, 0, 1)
+		// The returns of generalised advantages with gamma and lambda 1: the reward at the
+		// end, but for rounding.
+		var advantage, next float64
+		for i := len(values) - 1; i >= 0; i-- {
+			delta := next - values[i]
+			if i == len(values)-1 {
+				delta += reward
+			}
+			advantage += delta
+			stats.Record(values[i], advantage+values[i], 0, 1)
+			next = values[i]
 		}
 		if got := stats.ExplainedVariance(); got != 0 {
 			t.Errorf("all rewards %g: explained variance %g", reward, got)

@@ -1,6 +1,5 @@
-// Package loss turns rewards into gradients: group advantages,
-// aggregation weights, token losses, penalties and schedules. What of them a
-// recipe composes is package credit's.
+// Package loss turns weighted advantages, which are package credit's, into one
+// coefficient per token.
 //
 // Everything here is a small pure function in float64 that knows neither the
 // environment nor the engine. The learner asks the engine for the
@@ -9,7 +8,7 @@
 //
 //	L = sum_i Weight_i sum_t loss_it    over sequences i and masked-in tokens t
 //
-// The weights come from [Weights], which sees all sequences of an optimizer
+// The weights come from credit.Weights, which sees all sequences of an optimizer
 // step at once, so the loss does not depend on how they are cut into
 // micro-batches or gradient shards.
 //

@@ -5,8 +5,11 @@ package loss
 var (
 	Near             = near
 	NearAll          = nearAll
-	AllValid         = allValid
-	WeightedSum      = weightedSum
+	Close64          = close64
+	DrawLoss         = drawLoss
+	DrawSequence     = drawSequence
+	Pad              = pad
+	StepWeights      = stepWeights
 	One              = one
 	MustCoefficients = mustCoefficients
 	Penalty          = penalty

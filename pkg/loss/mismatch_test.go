@@ -114,7 +114,7 @@ func TestCompleteStepWithMismatch(t *testing.T) {
 			Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
 			TruncatedIS: test.truncated, Mismatch: test.mismatch,
 		}
-		stats, _ := runStep(t, spec, test.aggregation, completeStep(t))
+		stats, _ := runStep(t, spec, stepWeights[test.aggregation], completeStep(t))
 		near(t, test.name, stats.Loss(), test.loss)
 		near(t, test.name+", mismatch_masked_share", metric(t, stats, "mismatch_masked_share"), test.masked)
 	}

@@ -3,6 +3,7 @@ package loss_test
 import (
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
@@ -47,17 +48,17 @@ func TestPresetsGiveTheirVectors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := lookup(t, test.name)
-			advantages, err := loss.Advantages(o.Advantage, []float64{1, 0, 0, 0}, loss.AllValid(4), []int{1, 2, 3, 4})
+			advantages, err := credit.GroupAdvantages(o.Advantage, []float64{1, 0, 0, 0}, []bool{true, true, true, true}, []int{1, 2, 3, 4})
 			if err != nil {
 				t.Fatal(err)
 			}
 			loss.NearAll(t, "advantage", advantages, []float64{test.first, test.others, test.others, test.others})
 			lengths := []int{2, 4}
-			weights, err := loss.Weights(o.Weight.Choice().Name, lengths, loss.NormTokens(o.Loss, lengths, 8))
+			weights, err := credit.Weights(o.Weight.Choice().Name, lengths, loss.NormTokens(o.Loss, lengths, 8))
 			if err != nil {
 				t.Fatal(err)
 			}
-			loss.Near(t, "aggregate", loss.WeightedSum(weights, [][]float64{{1, 2}, {3, 4, 5, 6}}), test.aggregate)
+			loss.Near(t, "aggregate", weights[0]*(1+2)+weights[1]*(3+4+5+6), test.aggregate)
 		})
 	}
 }
@@ -104,7 +105,7 @@ func TestPresetsClip(t *testing.T) {
 func TestExItKeepsThePenaltyOfConstantGroups(t *testing.T) {
 	t.Parallel()
 	o := lookup(t, "exit")
-	advantages, err := loss.Advantages(o.Advantage, []float64{.7, .7, .7}, loss.AllValid(3), nil)
+	advantages, err := credit.GroupAdvantages(o.Advantage, []float64{.7, .7, .7}, []bool{true, true, true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestNeMoPenaltyGradient(t *testing.T) {
 // of 0.2 no token of positive advantage reaches.
 func TestCompleteStepByPreset(t *testing.T) {
 	t.Parallel()
-	stats, _ := loss.RunStep(t, lookup(t, "verl-grpo").Loss, "token_mean", loss.CompleteStep(t))
+	stats, _ := loss.RunStep(t, lookup(t, "verl-grpo").Loss, loss.StepWeights["token_mean"], loss.CompleteStep(t))
 	loss.Near(t, "loss", stats.Loss(), .143048048625)
 }
 
@@ -139,14 +140,18 @@ func TestEveryPresetRuns(t *testing.T) {
 	for _, name := range preset.Names() {
 		t.Run(name, func(t *testing.T) {
 			o := lookup(t, name)
-			if _, err := loss.Advantages(o.Advantage, []float64{1}, loss.AllValid(1), []int{3}); err != nil {
+			if _, err := credit.GroupAdvantages(o.Advantage, []float64{1}, []bool{true}, []int{3}); err != nil {
 				t.Error(err)
 			}
 			step := loss.CompleteStep(t)
 			for i := range step {
 				step[i].Entropy = make([]float64, len(step[i].Mask))
 			}
-			loss.RunStep(t, o.Loss, o.Weight.Choice().Name, step)
+			weights, err := credit.Weights(o.Weight.Choice().Name, []int{2, 3}, loss.NormTokens(o.Loss, []int{2, 3}, 8))
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss.RunStep(t, o.Loss, weights, step)
 		})
 	}
 }

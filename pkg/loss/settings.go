@@ -11,29 +11,6 @@ var source string
 
 var _ = config.Docs[Loss](source)
 
-// Advantage is the group statistic.
-//
-//	A_i = (r_i - b_i) / (s_i + epsilon)
-//
-// computed in float64 over the valid responses of a group. A group whose
-// rewards are all equal has A = 0 exactly, whatever the settings, unless the
-// baseline is none.
-type Advantage struct {
-	Name          string  `yaml:"name" json:"name"`                                                           // a registered choice: group, as above; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last token
-	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
-	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
-	Masked        string  `yaml:"masked" json:"masked" choices:"skip,value,zero"`                             // gae: tokens between learned ones that are not learned themselves, such as what a tool returns: skip (gone from the recursion; verl, NeMo-RL), value (no reward and the critic's value; slime, TRL, SkyRL) or zero (no reward and a value of 0; OpenRLHF)
-	Baseline      string  `yaml:"baseline" json:"baseline" choices:"mean,leave_one_out,length_weighted,none"` // b: mean, leave_one_out (mean of the others), length_weighted (OPO: mean weighted by response tokens) or none (0)
-	Scale         string  `yaml:"scale" json:"scale" choices:"std,leave_one_out_std,mean,none"`               // s: std, leave_one_out_std (std of the others; NeMo-RL), mean (MaxRL) or none (A is not divided)
-	DDof          int     `yaml:"ddof" json:"ddof"`                                                           // delta degrees of freedom of std: 0 or 1
-	Epsilon       float64 `yaml:"epsilon" json:"epsilon"`                                                     // added to the divisor
-	ZeroScale     string  `yaml:"zero_scale" json:"zero_scale" choices:"divide,keep"`                         // what a divisor s_i of exactly 0 does to r_i - b_i: divide (by epsilon alone) or keep (undivided; NeMo-RL)
-	GroupOfOne    string  `yaml:"group_of_one" json:"group_of_one" choices:"zero,reward"`                     // A of a group with one valid response: zero, or reward (b = 0 and s = 1; verl)
-	Clip          float64 `yaml:"clip" json:"clip"`                                                           // bound on |A|; 0 for none
-	Whitening     bool    `yaml:"whitening" json:"whitening"`                                                 // whiten over the masked-in tokens of the batch: (A - mean) / sqrt(var + 1e-8) (REINFORCE++)
-	WhiteningDDof int     `yaml:"whitening_ddof" json:"whitening_ddof"`                                       // delta degrees of freedom of that var: 1 (verl) or 0 (NeMo-RL, OpenRLHF)
-}
-
 // Loss is the policy loss.
 //
 // With r = exp(logp - logp of the sampler) and advantage A, the loss of a token is

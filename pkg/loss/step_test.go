@@ -8,11 +8,7 @@ import (
 // formulas: two responses, of two and three tokens.
 func completeStep(t *testing.T) []TokenInputs {
 	t.Helper()
-	advantages, err := Advantages(verlAdvantage, []float64{1, 0}, allValid(2), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := advantages[0], advantages[1]
+	const a, b = .707105781188, -.707105781188 // rewards 1 and 0: ±.5/(.707106781187 + 1e-6)
 	return []TokenInputs{
 		{
 			New: []float64{-.9, -1.1}, Old: []float64{-1, -1}, Reference: []float64{-1.2, -1}, Sampler: []float64{-1.05, -1},
@@ -25,13 +21,17 @@ func completeStep(t *testing.T) []TokenInputs {
 	}
 }
 
+// stepWeights are the weights of the complete step's sequences, of two and three tokens.
+var stepWeights = map[string][]float64{
+	"token_mean":              {1. / 5, 1. / 5},
+	"seq_mean_token_mean":     {1. / 4, 1. / 6},
+	"seq_mean_token_sum":      {1. / 2, 1. / 2},
+	"seq_mean_token_sum_norm": {1. / 16, 1. / 16}, // of 8 tokens
+}
+
 // runStep computes the loss of the step, and its gradient by each token.
-func runStep(t *testing.T, spec Loss, aggregation string, sequences []TokenInputs) (Stats, []float64) {
+func runStep(t *testing.T, spec Loss, weights []float64, sequences []TokenInputs) (Stats, []float64) {
 	t.Helper()
-	weights, err := Weights(aggregation, []int{2, 3}, NormTokens(spec, []int{2, 3}, 8))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var stats Stats
 	var slopes []float64
 	for i, s := range sequences {
@@ -63,11 +63,11 @@ func TestCompleteStep(t *testing.T) {
 		"seq_mean_token_sum":      .357581421446,
 		"seq_mean_token_sum_norm": .044697677681, // divided by 8
 	} {
-		stats, _ := runStep(t, vanilla, aggregation, completeStep(t))
+		stats, _ := runStep(t, vanilla, stepWeights[aggregation], completeStep(t))
 		near(t, aggregation, stats.Loss(), want)
 	}
 
-	stats, slopes := runStep(t, vanilla, "token_mean", completeStep(t))
+	stats, slopes := runStep(t, vanilla, stepWeights["token_mean"], completeStep(t))
 	nearAll(t, "d loss / d new", slopes, []float64{-.156294549074, -.127963153866, .172732190291, 0, .141421156238})
 	near(t, "clip_share", metric(t, stats, "clip_share"), .2)
 	near(t, "clip_low_share", metric(t, stats, "clip_low_share"), .2)
@@ -92,14 +92,14 @@ func TestUnknownSamplerIsNoGap(t *testing.T) {
 	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2.5}
 	batch := completeStep(t)
 	batch[0].Sampler, batch[0].SamplerUnknown = nil, true
-	stats, _ := runStep(t, spec, "token_mean", batch)
+	stats, _ := runStep(t, spec, stepWeights["token_mean"], batch)
 	near(t, "sampler_known_share", metric(t, stats, "sampler_known_share"), 3./5)
 	near(t, "sampler_difference", metric(t, stats, "sampler_difference"), (.9+.05)/3)
 	near(t, "sampler_kl_k1", metric(t, stats, "sampler_kl_k1"), (-.9+.05)/3)
 	near(t, "sampler_beyond_share", metric(t, stats, "sampler_beyond_share"), 0) // 2.46 is below 2.5
 	near(t, "correction", metric(t, stats, "correction"), (1+1+1+2.459603111157+.951229424501)/5)
 	batch[1].Sampler, batch[1].SamplerUnknown = nil, true
-	stats, _ = runStep(t, spec, "token_mean", batch)
+	stats, _ = runStep(t, spec, stepWeights["token_mean"], batch)
 	for _, name := range []string{"sampler_known_share", "sampler_difference", "sampler_kl_k1", "sampler_kl_k3", "sampler_beyond_share"} {
 		near(t, name, metric(t, stats, name), 0)
 	}
@@ -128,7 +128,7 @@ func TestCompleteStepWithPenalty(t *testing.T) {
 		Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20,
 		KL: KL{Coef: .001, Estimator: "k3", Gradient: "estimator", InputClamp: 20, OutputClamp: 10},
 	}
-	stats, _ := runStep(t, spec, "token_mean", completeStep(t))
+	stats, _ := runStep(t, spec, stepWeights["token_mean"], completeStep(t))
 	near(t, "reference_kl", metric(t, stats, "reference_kl"), .015480046606)
 	near(t, "reference_loss", metric(t, stats, "reference_loss"), .000015480046606)
 	near(t, "loss", stats.Loss(), .143048048625)
@@ -138,7 +138,7 @@ func TestCompleteStepWithTruncatedImportance(t *testing.T) {
 	t.Parallel()
 	for aggregation, want := range map[string]float64{"token_mean": .241258909502, "seq_mean_token_mean": .079269467990} {
 		spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20, TruncatedIS: 2}
-		stats, _ := runStep(t, spec, aggregation, completeStep(t))
+		stats, _ := runStep(t, spec, stepWeights[aggregation], completeStep(t))
 		near(t, aggregation, stats.Loss(), want)
 		near(t, "correction", metric(t, stats, "correction"), (1.051271096376+1+1+2+.951229424501)/5)
 	}

@@ -193,3 +193,13 @@ func checkPenalty(spec KL) error {
 	}
 	return nil
 }
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// bound limits |x| to limit; a limit of 0 or less is none.
+func bound(x, limit float64) float64 {
+	if limit <= 0 {
+		return x
+	}
+	return max(-limit, min(limit, x))
+}

@@ -6,83 +6,14 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 )
 
-// Around is what an objective's settings are checked against.
+// Around is what a loss's settings are checked against.
 type Around struct {
-	Group   int    // responses of an instance
-	Prompts int    // instances of an iteration
-	Critic  string // of the policy; none for no critic
-	Adapter bool   // a low-rank adapter of the policy is trained
+	Prompts int  // instances of an iteration
+	Adapter bool // a low-rank adapter of the policy is trained
 }
 
-// Critic reports whether advantages are made by a critic, in the learner.
-func (a Advantage) Critic() bool { return a.Name == "gae" }
-
-// Validate checks the sections advantage and loss.
-func Validate(c *config.Checker, a Advantage, l Loss, around Around) {
-	checkAdvantage(c, a)
-	checkCritic(c, a, around.Critic)
-	checkLoss(c, l, around)
-	checkGroup(c, a, around.Group)
-}
-
-func checkAdvantage(c *config.Checker, a Advantage) {
-	c.Share("advantage.gamma", a.Gamma)
-	c.Share("advantage.lambda", a.Lambda)
-	c.Choice("advantage.masked", a.Masked)
-	c.Choice("advantage.baseline", a.Baseline)
-	scale := c.Choice("advantage.scale", a.Scale)
-	c.Between("advantage.ddof", a.DDof, 0, 1)
-	c.NotNegative("advantage.epsilon", a.Epsilon)
-	zero := c.Choice("advantage.zero_scale", a.ZeroScale)
-	if scale && zero && a.ZeroScale == "divide" {
-		switch deviation := a.Scale == "std" || a.Scale == "leave_one_out_std"; {
-		case a.Epsilon == 0 && a.Scale == "leave_one_out_std":
-			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")
-		case deviation && a.Baseline == "none" && a.Name == "group":
-			c.Add("advantage.zero_scale", a.ZeroScale, "divides rewards that are not 0 by next to nothing when those of a group agree, which advantage.baseline none leaves as they are; set keep")
-		case a.Scale == "mean" && a.Baseline == "none" && a.Epsilon == 0:
-			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when all rewards of a group are 0; set advantage.epsilon, or keep")
-		}
-	}
-	c.Choice("advantage.group_of_one", a.GroupOfOne)
-	c.NotNegative("advantage.clip", a.Clip)
-	c.Between("advantage.whitening_ddof", a.WhiteningDDof, 0, 1)
-}
-
-// checkCritic checks what goes with a critic, whose advantages are made of
-// rewards as they are.
-func checkCritic(c *config.Checker, a Advantage, critic string) {
-	if !a.Critic() {
-		if critic != "none" {
-			c.Add("policy.critic", critic, "must be none but for advantage.name gae: nothing else trains it")
-		}
-		return
-	}
-	if critic == "none" {
-		c.Add("advantage.name", a.Name, "needs a policy.critic")
-	}
-	if a.Baseline != "none" {
-		c.Add("advantage.baseline", a.Baseline, "must be none for advantage.name gae: the critic is the baseline")
-	}
-	if a.Scale != "none" {
-		c.Add("advantage.scale", a.Scale, "must be none for advantage.name gae")
-	}
-	if a.Clip != 0 {
-		c.Add("advantage.clip", a.Clip, "must be 0 for advantage.name gae")
-	}
-}
-
-// checkGroup checks that a group is large enough for its statistics.
-func checkGroup(c *config.Checker, a Advantage, group int) {
-	switch {
-	case group == 1 && a.Baseline != "none" && a.GroupOfOne != "reward":
-		c.Add("rollout.group", group, "must be 2 or more for advantage.baseline %s: one response has nothing to be compared with", a.Baseline)
-	case group == 2 && a.Scale == "leave_one_out_std" && a.DDof == 1:
-		c.Add("rollout.group", group, "must be 3 or more for advantage.scale leave_one_out_std: one other response has no deviation")
-	}
-}
-
-func checkLoss(c *config.Checker, l Loss, around Around) {
+// Validate checks the section loss.
+func (l Loss) Validate(c *config.Checker, around Around) {
 	kind := c.Choice("loss.kind", l.Kind)
 	c.AtLeast("loss.norm_tokens", l.NormTokens, 0)
 	if l.NormPadded && l.NormTokens > 0 {

@@ -81,7 +81,7 @@ func (r *Recipe) Method() ([]Choice, error) {
 	// Both names stand by themselves.
 	filled.Loss.Kind, filled.Advantage.Name = r.Loss.Kind, r.Advantage.Name
 	loss := config.Overrides(&r.Loss, &filled.Loss)
-	advantage := config.Overrides(&r.Advantage.Advantage, &filled.Advantage)
+	advantage := config.Overrides(&r.Advantage.AdvantageSettings, &filled.Advantage)
 	return []Choice{
 		{"environment", r.Env.Name},
 		{"curriculum", with(r.Curriculum.Name, r.Curriculum.Settings(), curriculum.Variants())},

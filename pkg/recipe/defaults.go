@@ -48,7 +48,7 @@ func Defaults() Recipe {
 		Segments:  credit.SegmentsNamed(credit.SegmentsAxis.Default()),
 		Reward:    Reward{Name: credit.RewardAxis.Default(), Variants: credit.RewardAxis.Variants()},
 		Select:    filled.Select,
-		Advantage: Advantage{Advantage: filled.Advantage, Variants: credit.AdvantageAxis.Variants()},
+		Advantage: Advantage{AdvantageSettings: filled.Advantage, Variants: credit.AdvantageAxis.Variants()},
 		Factors:   filled.Factors,
 		Weight:    filled.Weight,
 		Loss:      filled.Loss,

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lathe-rl/lathe/pkg/env"
-
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
@@ -190,7 +189,7 @@ func (r *Recipe) applyPreset() error {
 	if err != nil {
 		return err
 	}
-	r.Select, r.Advantage.Advantage, r.Factors, r.Weight, r.Loss = filled.Select, filled.Advantage, filled.Factors, filled.Weight, filled.Loss
+	r.Select, r.Advantage.AdvantageSettings, r.Factors, r.Weight, r.Loss = filled.Select, filled.Advantage, filled.Factors, filled.Weight, filled.Loss
 	r.Policy.Critic = CriticNone
 	if filled.Advantage.Critic() {
 		r.Policy.Critic = CriticHead

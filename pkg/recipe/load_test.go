@@ -48,7 +48,7 @@ func TestLayers(t *testing.T) {
 	r := load(t, "testdata/good/preset.yaml")
 	want := dapo
 	want.Loss.KL.Coef = 0.01
-	if diff := cmp.Diff(want, preset.Objective{Select: r.Select, Advantage: r.Advantage.Advantage, Factors: r.Factors, Weight: r.Weight, Loss: r.Loss}); diff != "" {
+	if diff := cmp.Diff(want, preset.Objective{Select: r.Select, Advantage: r.Advantage.AdvantageSettings, Factors: r.Factors, Weight: r.Weight, Loss: r.Loss}); diff != "" {
 		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
 	}
 	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")

@@ -43,7 +43,7 @@ func (r *Recipe) CreditSpec() credit.Spec {
 		Clip:      r.Advantage.Clip,
 	}
 	if spec.Advantage.Settings == nil {
-		spec.Advantage.Settings = &r.Advantage.Advantage
+		spec.Advantage.Settings = &r.Advantage.AdvantageSettings
 	}
 	return spec
 }

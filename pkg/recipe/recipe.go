@@ -199,8 +199,8 @@ func (Reward) Choices(field string) []string {
 // Advantage says against what a segment's reward is compared. The settings of a
 // choice that is not described here stand under its name.
 type Advantage struct {
-	loss.Advantage `yaml:",inline"`
-	Variants       config.Variants `yaml:",inline" json:"-"`
+	credit.AdvantageSettings `yaml:",inline"`
+	Variants                 config.Variants `yaml:",inline" json:"-"`
 }
 
 // Choices lists the registered choices.

@@ -4,14 +4,12 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/credit"
-	"github.com/lathe-rl/lathe/pkg/scaffold"
-
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
-
-	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
 
 // Validate checks every value and what values have to do with each other. It
@@ -36,9 +34,8 @@ func (r *Recipe) validate(what string) error {
 	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
-	loss.Validate(c, r.Advantage.Advantage, r.Loss, loss.Around{
-		Group: r.Rollout.Group, Prompts: r.Rollout.Prompts, Critic: r.Policy.Critic, Adapter: r.Policy.LoRA != nil,
-	})
+	r.Advantage.Validate(c, r.Policy.Critic, r.Rollout.Group)
+	r.Loss.Validate(c, loss.Around{Prompts: r.Rollout.Prompts, Adapter: r.Policy.LoRA != nil})
 	r.checkChoices(c)
 	r.Optimizer.Validate(c, "optimizer")
 	r.checkSchedule(c)

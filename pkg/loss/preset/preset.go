@@ -15,15 +15,15 @@ import (
 
 // Objective is what a preset fills: everything between rewards and gradient.
 type Objective struct {
-	Select    credit.Selection   `yaml:"select" json:"select"`
-	Advantage loss.Advantage     `yaml:"advantage" json:"advantage"`
-	Factors   credit.FactorPicks `yaml:"factors" json:"factors"`
-	Weight    credit.WeightPick  `yaml:"weight" json:"weight"`
-	Loss      loss.Loss          `yaml:"loss" json:"loss"`
+	Select    credit.Selection         `yaml:"select" json:"select"`
+	Advantage credit.AdvantageSettings `yaml:"advantage" json:"advantage"`
+	Factors   credit.FactorPicks       `yaml:"factors" json:"factors"`
+	Weight    credit.WeightPick        `yaml:"weight" json:"weight"`
+	Loss      loss.Loss                `yaml:"loss" json:"loss"`
 }
 
 // with is an objective without factors.
-func with(advantage loss.Advantage, choices credit.Selection, weight string, l loss.Loss) Objective {
+func with(advantage credit.AdvantageSettings, choices credit.Selection, weight string, l loss.Loss) Objective {
 	return Objective{Select: choices, Advantage: advantage, Weight: credit.WeightNamed(weight), Loss: l}
 }
 
@@ -91,8 +91,8 @@ func init() {
 }
 
 // groupStandardised is (r - mean) / (std + epsilon).
-func groupStandardised(ddof int, epsilon float64) loss.Advantage {
-	return loss.Advantage{
+func groupStandardised(ddof int, epsilon float64) credit.AdvantageSettings {
+	return credit.AdvantageSettings{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -100,8 +100,8 @@ func groupStandardised(ddof int, epsilon float64) loss.Advantage {
 }
 
 // groupCentred is r - mean.
-func groupCentred() loss.Advantage {
-	return loss.Advantage{
+func groupCentred() credit.AdvantageSettings {
+	return credit.AdvantageSettings{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "none", DDof: 1,
 		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
@@ -109,7 +109,7 @@ func groupCentred() loss.Advantage {
 }
 
 // rewards is r itself.
-func rewards() loss.Advantage {
+func rewards() credit.AdvantageSettings {
 	a := groupCentred()
 	a.Baseline = "none"
 	return a

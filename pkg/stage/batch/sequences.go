@@ -214,7 +214,7 @@ func (r *reduction) whiten(sequences []learned) error {
 			advantages = append(advantages, float64(a))
 		}
 	}
-	whitened, err := loss.Whiten(advantages, tokens, r.Advantage.WhiteningDDof)
+	whitened, err := credit.Whiten(advantages, tokens, r.Advantage.WhiteningDDof)
 	if err != nil {
 		return err
 	}

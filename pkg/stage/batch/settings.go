@@ -10,7 +10,7 @@ import (
 type Settings struct {
 	Seed                         uint64
 	Credit                       credit.Spec
-	Advantage                    loss.Advantage // for its whitening
+	Advantage                    credit.AdvantageSettings // for its whitening
 	Weight                       credit.Choice
 	Loss                         loss.Loss
 	Group                        int // responses of an instance
@@ -21,7 +21,7 @@ type Settings struct {
 // SettingsOf are those of a recipe.
 func SettingsOf(r recipe.Recipe) Settings {
 	return Settings{
-		Seed: r.Seed, Credit: r.CreditSpec(), Advantage: r.Advantage.Advantage, Weight: r.Weight.Choice(), Loss: r.Loss,
+		Seed: r.Seed, Credit: r.CreditSpec(), Advantage: r.Advantage.AdvantageSettings, Weight: r.Weight.Choice(), Loss: r.Loss,
 		Group: r.Rollout.Group, MaxNewTokens: r.Rollout.MaxNewTokens,
 		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.Schedule.BatchSegments,
 	}

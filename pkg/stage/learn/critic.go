@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
@@ -95,7 +96,7 @@ func (l *learner) estimateTraces(sequences []trainer.Sequence) error {
 		for ; first < len(sequences) && sequences[first].InstanceID == of.InstanceID && sequences[first].Sample == of.Sample; first++ {
 			contexts = append(contexts, l.before[sequences[first].Place])
 		}
-		if err := estimate(contexts, l.Advantage.Advantage); err != nil {
+		if err := estimate(contexts, l.Advantage.AdvantageSettings); err != nil {
 			return fmt.Errorf("instance %q sample %d: %w", of.InstanceID, of.Sample, err)
 		}
 	}
@@ -105,11 +106,11 @@ func (l *learner) estimateTraces(sequences []trainer.Sequence) error {
 // estimate sets advantages and returns of the tokens of a trace that are learned,
 // whose values are known. What a context begins with, before its first learned
 // token, is in no recursion.
-func estimate(contexts []*trainer.Sequence, spec loss.Advantage) error {
+func estimate(contexts []*trainer.Sequence, spec credit.AdvantageSettings) error {
 	var mask []bool
 	var rewards, values []float64
 	for _, s := range contexts {
-		first, end := loss.LearnedSpan(s.LossMask)
+		first, end := credit.LearnedSpan(s.LossMask)
 		own := make([]float64, end)
 		next := int32(-1) // turn of the learned token that follows
 		for t := end - 1; t >= first; t-- {
@@ -120,12 +121,12 @@ func estimate(contexts []*trainer.Sequence, spec loss.Advantage) error {
 		}
 		mask, rewards, values = append(mask, s.LossMask[first:end]...), append(rewards, own[first:]...), append(values, s.Values[first:end]...)
 	}
-	advantages, returns, err := loss.TokenGAE(spec, mask, rewards, values)
+	advantages, returns, err := credit.TokenGAE(spec, mask, rewards, values)
 	if err != nil {
 		return err
 	}
 	for _, s := range contexts {
-		first, end := loss.LearnedSpan(s.LossMask)
+		first, end := credit.LearnedSpan(s.LossMask)
 		s.Advantages, s.Returns = make([]float32, len(s.LossMask)), make([]float64, len(s.LossMask))
 		copy(s.Returns[first:end], returns)
 		for t, advantage := range advantages[:end-first] {
@@ -143,7 +144,7 @@ func (l *learner) whiten(places []int32) error {
 	l.learned(places, func(a *float32) {
 		advantages, ones = append(advantages, float64(*a)), append(ones, 1)
 	})
-	whitened, err := loss.Whiten(advantages, ones, l.Advantage.WhiteningDDof)
+	whitened, err := credit.Whiten(advantages, ones, l.Advantage.WhiteningDDof)
 	if err != nil {
 		return fmt.Errorf("whitening the batch: %w", err)
 	}

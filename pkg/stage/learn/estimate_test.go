@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -53,7 +53,7 @@ func TestEstimate(t *testing.T) {
 		"in the recursion":  {"value", []*trainer.Sequence{part(1, gap, .5, .6, .9, .7)}, [][]float32{{0, .1 + .95*.38075, .38075, 0, .3}}},
 		"a reward for each": {"skip", []*trainer.Sequence{part(2, learned(1), .5), part(1, learned(1), .7)}, [][]float32{{0, 2 + .7 - .5 + .95*.3}, {0, .3}}},
 	} {
-		if err := estimate(c.contexts, loss.Advantage{Gamma: 1, Lambda: .95, Masked: c.masked}); err != nil {
+		if err := estimate(c.contexts, credit.AdvantageSettings{Gamma: 1, Lambda: .95, Masked: c.masked}); err != nil {
 			t.Fatal(err)
 		}
 		for i, s := range c.contexts {
@@ -78,7 +78,7 @@ func TestEstimate(t *testing.T) {
 func TestEstimateOfTable3(t *testing.T) {
 	t.Parallel()
 	contexts := []*trainer.Sequence{part(-10, []bool{true, false, true}, .3, 9, -.4), part(.5, []bool{true, true}, 2, -1)}
-	if err := estimate(contexts, loss.Advantage{Gamma: 1, Lambda: 1, Masked: "skip"}); err != nil {
+	if err := estimate(contexts, credit.AdvantageSettings{Gamma: 1, Lambda: 1, Masked: "skip"}); err != nil {
 		t.Fatal(err)
 	}
 	near := cmpopts.EquateApprox(0, 1e-12)

@@ -1,7 +1,7 @@
 package trainer
 
 import (
-	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -141,7 +141,7 @@ func Pack(bundles []Bundle) Packed {
 func (p Packed) WantMasked() {
 	for i, s := range p.Sequences {
 		at := p.Places[i]
-		first, end := loss.LearnedSpan(s.LossMask)
+		first, end := credit.LearnedSpan(s.LossMask)
 		for t := first; t < end; t++ {
 			p.Targets[at.From+t-at.Shared] = true
 		}

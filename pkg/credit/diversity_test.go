@@ -1,4 +1,4 @@
-package loss
+package credit
 
 import (
 	"math"
@@ -8,10 +8,10 @@ import (
 
 // ExIt Eq. 6, by hand: the centroid of (0,0), (4,0), (0,0), (0,4)
 // is (1,1); the distances are √2, √10, √2, √10 and their range √10-√2.
-func TestDiversity(t *testing.T) {
+func TestDiversityScores(t *testing.T) {
 	t.Parallel()
 	r2, r10 := math.Sqrt2, math.Sqrt(10)
-	got, err := Diversity([][]float32{{0, 0}, {4, 0}, {0, 0}, {0, 4}}, allValid(4))
+	got, err := DiversityScores([][]float32{{0, 0}, {4, 0}, {0, 0}, {0, 4}}, allValid(4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestDiversityWithoutRange(t *testing.T) {
 		{"a square around its centre", [][]float32{{.1, .1}, {.1, .3}, {.3, .1}, {.3, .3}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Diversity(test.embeddings, allValid(len(test.embeddings)))
+			got, err := DiversityScores(test.embeddings, allValid(len(test.embeddings)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestDiversityErrors(t *testing.T) {
 		{"NaN", [][]float32{{1, 2}, {3, nan}}, "number 1 of the embedding of response 1 is NaN"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Diversity(test.embeddings, allValid(2))
+			_, err := DiversityScores(test.embeddings, allValid(2))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}

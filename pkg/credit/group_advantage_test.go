@@ -1,12 +1,13 @@
-package loss
+package credit
 
 import (
 	"math"
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 // near fails the test unless got is want to the nine decimals with which
@@ -33,17 +34,17 @@ func nearAll(t *testing.T, what string, got, want []float64) {
 // The group statistics of the frameworks, as their code has them (August
 // 2026).
 var (
-	verlAdvantage     = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "reward"}
-	trlAdvantage      = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-4, ZeroScale: "divide", GroupOfOne: "zero"}
-	arealAdvantage    = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-5, ZeroScale: "divide", GroupOfOne: "zero"}
-	openRLHFAdvantage = Advantage{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-9, ZeroScale: "divide", GroupOfOne: "zero"}
-	openInstructStd   = Advantage{Baseline: "mean", Scale: "std", DDof: 0, Epsilon: 1e-8, ZeroScale: "divide", GroupOfOne: "zero"}
-	centredAdvantage  = Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "zero"}
-	rlooAdvantage     = Advantage{Baseline: "leave_one_out", Scale: "none", GroupOfOne: "zero"}
-	maxRLPrime        = Advantage{Baseline: "mean", Scale: "mean", ZeroScale: "keep", GroupOfOne: "zero"}
-	maxRLSkyRL        = Advantage{Baseline: "mean", Scale: "mean", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}
-	nemoAdvantage     = Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, Epsilon: 1e-6, ZeroScale: "keep", GroupOfOne: "zero"}
-	opoAdvantage      = Advantage{Baseline: "length_weighted", Scale: "none", GroupOfOne: "zero"}
+	verlAdvantage     = AdvantageSettings{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "reward"}
+	trlAdvantage      = AdvantageSettings{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-4, ZeroScale: "divide", GroupOfOne: "zero"}
+	arealAdvantage    = AdvantageSettings{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-5, ZeroScale: "divide", GroupOfOne: "zero"}
+	openRLHFAdvantage = AdvantageSettings{Baseline: "mean", Scale: "std", DDof: 1, Epsilon: 1e-9, ZeroScale: "divide", GroupOfOne: "zero"}
+	openInstructStd   = AdvantageSettings{Baseline: "mean", Scale: "std", DDof: 0, Epsilon: 1e-8, ZeroScale: "divide", GroupOfOne: "zero"}
+	centredAdvantage  = AdvantageSettings{Baseline: "mean", Scale: "none", GroupOfOne: "zero"}
+	rlooAdvantage     = AdvantageSettings{Baseline: "leave_one_out", Scale: "none", GroupOfOne: "zero"}
+	maxRLPrime        = AdvantageSettings{Baseline: "mean", Scale: "mean", ZeroScale: "keep", GroupOfOne: "zero"}
+	maxRLSkyRL        = AdvantageSettings{Baseline: "mean", Scale: "mean", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero"}
+	nemoAdvantage     = AdvantageSettings{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, Epsilon: 1e-6, ZeroScale: "keep", GroupOfOne: "zero"}
+	opoAdvantage      = AdvantageSettings{Baseline: "length_weighted", Scale: "none", GroupOfOne: "zero"}
 )
 
 func allValid(n int) []bool {
@@ -63,7 +64,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 	graded := []float64{.2, .5, .9, .4}
 	for _, test := range []struct {
 		name    string
-		spec    Advantage
+		spec    AdvantageSettings
 		rewards []float64
 		lengths []int
 		want    []float64
@@ -93,7 +94,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 		{"verl, group of two", verlAdvantage, []float64{1, 0}, nil, []float64{.707105781188, -.707105781188}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Advantages(test.spec, test.rewards, allValid(len(test.rewards)), test.lengths)
+			got, err := GroupAdvantages(test.spec, test.rewards, allValid(len(test.rewards)), test.lengths)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +103,7 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 	}
 }
 
-var everyAdvantage = []Advantage{
+var everyAdvantage = []AdvantageSettings{
 	verlAdvantage, trlAdvantage, arealAdvantage, openRLHFAdvantage, openInstructStd, centredAdvantage,
 	rlooAdvantage, maxRLPrime, maxRLSkyRL, nemoAdvantage, opoAdvantage,
 	{Baseline: "mean", Scale: "std", ZeroScale: "divide", GroupOfOne: "zero"},
@@ -120,7 +121,7 @@ func TestConstantGroupIsExactlyZero(t *testing.T) {
 				for i := range rewards {
 					rewards[i], lengths[i] = reward, i+1
 				}
-				got, err := Advantages(spec, rewards, allValid(n), lengths)
+				got, err := GroupAdvantages(spec, rewards, allValid(n), lengths)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,19 +140,19 @@ func TestConstantGroupIsExactlyZero(t *testing.T) {
 func TestGroupOfOne(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		spec Advantage
+		spec AdvantageSettings
 		want float64
 	}{
 		{verlAdvantage, .4999995000005}, // 0.5 / 1.000001
 		{trlAdvantage, 0},
 		{nemoAdvantage, 0},
-		{Advantage{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
+		{AdvantageSettings{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
 		// Without a baseline there is nothing to compare it with anyway.
-		{Advantage{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
-		{Advantage{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
-		{Advantage{Baseline: "none", Scale: "leave_one_out_std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
+		{AdvantageSettings{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
+		{AdvantageSettings{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
+		{AdvantageSettings{Baseline: "none", Scale: "leave_one_out_std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
 	} {
-		got, err := Advantages(test.spec, []float64{9, .5, -3}, []bool{false, true, false}, nil)
+		got, err := GroupAdvantages(test.spec, []float64{9, .5, -3}, []bool{false, true, false}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,13 +164,13 @@ func TestGroupOfOne(t *testing.T) {
 // of 0. With the invalid one the mean would be 0.5.
 func TestInvalidResponsesDoNotCount(t *testing.T) {
 	t.Parallel()
-	got, err := Advantages(centredAdvantage, []float64{1, math.NaN(), 1, .4}, []bool{true, false, true, true}, nil)
+	got, err := GroupAdvantages(centredAdvantage, []float64{1, math.NaN(), 1, .4}, []bool{true, false, true, true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nearAll(t, "advantage", got, []float64{.2, 0, .2, -.4})
 
-	got, err = Advantages(verlAdvantage, []float64{1, 0}, []bool{false, false}, nil)
+	got, err = GroupAdvantages(verlAdvantage, []float64{1, 0}, []bool{false, false}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +179,8 @@ func TestInvalidResponsesDoNotCount(t *testing.T) {
 
 func TestBaselineNoneKeepsRewards(t *testing.T) {
 	t.Parallel()
-	spec := Advantage{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
-	got, err := Advantages(spec, []float64{1, 1, 1}, allValid(3), nil)
+	spec := AdvantageSettings{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
+	got, err := GroupAdvantages(spec, []float64{1, 1, 1}, allValid(3), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestAdvantageClip(t *testing.T) {
 	t.Parallel()
 	spec := nemoAdvantage
 	spec.Clip = 1.5
-	got, err := Advantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil)
+	got, err := GroupAdvantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,10 +200,10 @@ func TestAdvantageClip(t *testing.T) {
 
 func TestAdvantageErrors(t *testing.T) {
 	t.Parallel()
-	zeroDivisor := Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
+	zeroDivisor := AdvantageSettings{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
 	for _, test := range []struct {
 		name    string
-		spec    Advantage
+		spec    AdvantageSettings
 		rewards []float64
 		valid   []bool
 		lengths []int
@@ -214,13 +215,13 @@ func TestAdvantageErrors(t *testing.T) {
 		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exitcode.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
 		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exitcode.Bug, "2 rewards, 3 valid marks"},
 		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exitcode.Bug, "2 rewards, 0 lengths"},
-		{"baseline", Advantage{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.baseline: unknown value "median"`},
-		{"scale", Advantage{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.scale: unknown value "range"`},
-		{"zero_scale", Advantage{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.zero_scale: unknown value ""`},
-		{"group_of_one", Advantage{Baseline: "mean"}, []float64{1}, allValid(1), nil, exitcode.Usage, `advantage.group_of_one: unknown value ""`},
+		{"baseline", AdvantageSettings{Baseline: "median", GroupOfOne: "zero"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.baseline: unknown value "median"`},
+		{"scale", AdvantageSettings{Baseline: "mean", Scale: "range"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.scale: unknown value "range"`},
+		{"zero_scale", AdvantageSettings{Baseline: "leave_one_out", Scale: "leave_one_out_std"}, []float64{1, 0}, allValid(2), nil, exitcode.Usage, `advantage.zero_scale: unknown value ""`},
+		{"group_of_one", AdvantageSettings{Baseline: "mean"}, []float64{1}, allValid(1), nil, exitcode.Usage, `advantage.group_of_one: unknown value ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Advantages(test.spec, test.rewards, test.valid, test.lengths)
+			_, err := GroupAdvantages(test.spec, test.rewards, test.valid, test.lengths)
 			if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
 				t.Errorf("error %v (code %d), want %q (code %d)", err, exitcode.Code(err), test.want, test.code)
 			}
@@ -272,7 +273,7 @@ func TestAdvantagesDoNotDependOnOrder(t *testing.T) {
 		n := rapid.IntRange(2, 12).Draw(t, "n")
 		rewards := rapid.SliceOfN(rapid.SampledFrom([]float64{0, .1, .25, .7, 1}), n, n).Draw(t, "rewards")
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 9), n, n).Draw(t, "lengths")
-		straight, err := Advantages(spec, rewards, allValid(n), lengths)
+		straight, err := GroupAdvantages(spec, rewards, allValid(n), lengths)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +287,7 @@ func TestAdvantagesDoNotDependOnOrder(t *testing.T) {
 			movedLengths = append(movedLengths, lengths[i], 5)
 			valid = append(valid, true, false)
 		}
-		shuffled, err := Advantages(spec, moved, valid, movedLengths)
+		shuffled, err := GroupAdvantages(spec, moved, valid, movedLengths)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package loss
+package credit
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// Advantages returns the advantage of each response of one group:
+// GroupAdvantages returns the advantage of each response of one group:
 //
 //	A_i = (r_i - b_i) / (s_i + epsilon)
 //
@@ -25,7 +25,7 @@ import (
 //
 // A valid reward that is not finite is a data error; so is a result that is
 // not, which only a divisor of 0 with epsilon 0 and zero_scale divide gives.
-func Advantages(spec Advantage, rewards []float64, valid []bool, lengths []int) ([]float64, error) {
+func GroupAdvantages(spec AdvantageSettings, rewards []float64, valid []bool, lengths []int) ([]float64, error) {
 	if len(valid) != len(rewards) || (lengths != nil && len(lengths) != len(rewards)) {
 		return nil, exitcode.Bugf("computing advantages: %d rewards, %d valid marks, %d lengths", len(rewards), len(valid), len(lengths))
 	}
@@ -64,7 +64,7 @@ func Advantages(spec Advantage, rewards []float64, valid []bool, lengths []int) 
 
 // groupAdvantages computes the advantages, not yet clipped, of a group whose
 // responses are all valid.
-func groupAdvantages(spec Advantage, rewards []float64, lengths []int) ([]float64, error) {
+func groupAdvantages(spec AdvantageSettings, rewards []float64, lengths []int) ([]float64, error) {
 	advantages := make([]float64, len(rewards))
 	if len(rewards) == 1 && spec.Baseline != "none" {
 		switch spec.GroupOfOne {
@@ -111,7 +111,7 @@ func groupAdvantages(spec Advantage, rewards []float64, lengths []int) ([]float6
 
 // baseline returns b of response i. There are at least two responses, unless
 // it is none.
-func baseline(spec Advantage, rewards []float64, lengths []int, i int) (float64, error) {
+func baseline(spec AdvantageSettings, rewards []float64, lengths []int, i int) (float64, error) {
 	switch spec.Baseline {
 	case "mean":
 		return mean(rewards), nil
@@ -143,7 +143,7 @@ func lengthWeightedMean(rewards []float64, lengths []int) (float64, error) {
 }
 
 // scale returns s of response i.
-func scale(spec Advantage, rewards []float64, i int) (float64, error) {
+func scale(spec AdvantageSettings, rewards []float64, i int) (float64, error) {
 	switch spec.Scale {
 	case "std":
 		return std(rewards, spec.DDof), nil

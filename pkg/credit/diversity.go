@@ -1,4 +1,4 @@
-package loss
+package credit
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 // smaller range is rounding.
 const minDistanceRange = 1e-6
 
-// Diversity returns the diversity scores of one group (ExIt Eq. 6): the distance of each
+// DiversityScores returns the diversity scores of one group (ExIt Eq. 6): the distance of each
 // embedding to the centroid of the group, divided by the range of the distances.
 //
 //	d_i = |e_i - c| / (max_j |e_j - c| - min_j |e_j - c|)
@@ -22,7 +22,7 @@ const minDistanceRange = 1e-6
 // more diverse than another, and every d_i is 1. Otherwise the largest score
 // is the smallest plus 1, and a range that is small beside the distances
 // makes all of them large: the formula has no bound.
-func Diversity(embeddings [][]float32, valid []bool) ([]float64, error) {
+func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 	if len(valid) != len(embeddings) {
 		return nil, exitcode.Bugf("computing diversity: %d embeddings, %d valid marks", len(embeddings), len(valid))
 	}

@@ -1,4 +1,4 @@
-package loss
+package credit
 
 import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -11,7 +11,7 @@ import (
 //	token_mean               1/N
 //	seq_mean_token_mean      1/(S·length_i)    (ExIt Eq. 4)
 //	seq_mean_token_sum       1/S
-//	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [NormTokens])
+//	seq_mean_token_sum_norm  1/(S·normTokens)  (normTokens from [loss.NormTokens])
 //	token_sum                1
 //
 // seq_mean_turn_mean_token_mean tells the turns of a sequence apart, which here
@@ -82,21 +82,4 @@ func TurnWeights(spans [][]int) [][]float64 {
 		return nil
 	}
 	return weights
-}
-
-// NormTokens returns the divisor of seq_mean_token_sum_norm for an optimizer
-// step: with loss.norm_padded the longest response of the step, else
-// loss.norm_tokens, else the limit on new tokens.
-func NormTokens(spec Loss, lengths []int, maxNewTokens int) int {
-	switch {
-	case spec.NormPadded:
-		longest := 0
-		for _, n := range lengths {
-			longest = max(longest, n)
-		}
-		return longest
-	case spec.NormTokens > 0:
-		return spec.NormTokens
-	}
-	return maxNewTokens
 }
