@@ -238,7 +238,7 @@ stage_twins() {
 stage_parity() {
 	compiled build-invariance build/invariance && step invariance 120 env LD_LIBRARY_PATH="$(library_path)" "$build/invariance" --json "$out/invariance.jsonl"
 	compiled build-library build/liblathe_engine.so || return
-	step same-bits 240 bash -c 'run_go "TestConformance|TestLongContexts|TestTrunks|TestSumsInTheEngine"'
+	step same-bits 240 bash -c 'run_go "TestConformance|TestLongContexts|TestSharedPrefixes|TestSumsInTheEngine"'
 	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake"'
 	# Products by wgmma, which an engine takes where LATHE_GEMM says so: what comes of it decides whether it is to be the rule.
 	if by_wgmma; then
