@@ -57,7 +57,9 @@ func TestSealedRecipesRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(is.YAML), string(recipe.Write(was))); diff != "" {
+		now := is.Recipe
+		now.Description, was.Description = "", "" // words for people, which may have been improved since
+		if diff := cmp.Diff(string(recipe.Write(&now)), string(recipe.Write(was))); diff != "" {
 			t.Errorf("%s (-the file now +as read):\n%s", path, diff)
 		}
 	}
