@@ -110,7 +110,6 @@ type Made struct {
 	PolicyUpdates    int     `json:"policy_updates"`
 	TrainedResponses float64 `json:"trained_responses"`
 	AcceptedSamples  float64 `json:"accepted_samples"` // sampled responses that were right
-	SampledTokens    float64 `json:"sampled_tokens"`
 	LearnedTokens    float64 `json:"learned_tokens"`
 }
 
