@@ -387,15 +387,29 @@ func (r *run) loopAttribute(line at, l *loopState, name string) (Value, bool) {
 		}
 		return l.items[i]
 	}
-	fields := map[string]Value{
-		"index": int64(l.index + 1), "index0": int64(l.index), "revindex": int64(n - l.index), "revindex0": int64(n - l.index - 1),
-		"first": l.index == 0, "last": l.index == n-1, "length": int64(n), "depth": int64(l.depth + 1), "depth0": int64(l.depth),
-		"previtem": at(l.index-1, "the item before the first"), "nextitem": at(l.index+1, "the item after the last"),
-	}
-	if value, ok := fields[name]; ok {
-		return value, true
-	}
 	switch name {
+	case "index":
+		return int64(l.index + 1), true
+	case "index0":
+		return int64(l.index), true
+	case "revindex":
+		return int64(n - l.index), true
+	case "revindex0":
+		return int64(n - l.index - 1), true
+	case "first":
+		return l.index == 0, true
+	case "last":
+		return l.index == n-1, true
+	case "length":
+		return int64(n), true
+	case "depth":
+		return int64(l.depth + 1), true
+	case "depth0":
+		return int64(l.depth), true
+	case "previtem":
+		return at(l.index-1, "the item before the first"), true
+	case "nextitem":
+		return at(l.index+1, "the item after the last"), true
 	case "cycle":
 		return &function{"loop.cycle", func(r *run, a args) Value {
 			if len(a.positional) == 0 {

@@ -185,7 +185,15 @@ func (j *jsonStyle) write(v Value, depth int) {
 
 // jsonFloat is floatText with the names that JSON libraries have for what is no number.
 func jsonFloat(f float64) string {
-	return strings.NewReplacer("nan", "NaN", "inf", "Infinity").Replace(floatText(f))
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return floatText(f)
 }
 
 // key writes a key; JSON has strings only.
