@@ -38,6 +38,7 @@ type Env struct {
 	*env.TaskSet
 	settings Settings
 	pool     *pool
+	tasks    map[string]known // by id
 }
 
 var (
@@ -122,6 +123,9 @@ func (l *loader) load() error {
 		if err != nil {
 			return err
 		}
+		if part.Limit == 0 {
+			continue
+		}
 		kept := map[string]bool{}
 		for _, t := range env.Limit(l.Tasks(part.split), part.Limit, l.seed, part.split) {
 			kept[t.ID] = true
@@ -130,15 +134,23 @@ func (l *loader) load() error {
 	}
 	// What differs in an answer or another column asks something else.
 	return l.KeepApart(env.Test, "data.test", "tasks", l.data.Test.SkipRepeated, func(task env.Task) string {
-		k, _ := find(l.TaskSet, task)                                                                    // it is there
+		k, _ := read(l.TaskSet, task)                                                                    // as it was written
 		text, _ := plainjson.Line([]any{task.Question, k.source.Messages, task.Answer, k.source.Answer}) // texts always can be
 		return string(text)
 	})
 }
 
 // fromTasks is the environment of the tasks. No program is started before it is needed.
-func fromTasks(settings *Settings, tasks *env.TaskSet, folder string) *Env {
-	return &Env{tasks, *settings, newPool(newLauncher(settings.Program, folder))}
+func fromTasks(settings *Settings, tasks *env.TaskSet, folder string) (*Env, error) {
+	e := &Env{tasks, *settings, newPool(newLauncher(settings.Program, folder)), map[string]known{}}
+	for _, of := range slices.Concat(tasks.Tasks(env.Train), tasks.Tasks(env.Test)) {
+		k, err := read(tasks, of)
+		if err != nil {
+			return nil, err
+		}
+		e.tasks[of.ID] = k
+	}
+	return e, nil
 }
 
 // fits checks that the program does what the recipe leaves to it.
@@ -306,8 +318,8 @@ func (l *loader) add(part part, row dataset.Row, columns json.RawMessage, respon
 // small is a number that every language reads from JSON.
 func small(words [4]uint32) uint64 { return uint64(words[0])<<21 | uint64(words[1])>>11 }
 
-// find finds a task with its source.
-func find(tasks *env.TaskSet, of env.Task) (k known, err error) {
+// read is a task with its source.
+func read(tasks *env.TaskSet, of env.Task) (k known, err error) {
 	facts, err := tasks.Facts(of.ID)
 	if err != nil {
 		return k, err
@@ -320,7 +332,13 @@ func find(tasks *env.TaskSet, of env.Task) (k known, err error) {
 }
 
 // known finds a task with its source.
-func (e *Env) known(of env.Task) (known, error) { return find(e.TaskSet, of) }
+func (e *Env) known(of env.Task) (known, error) {
+	k, ok := e.tasks[of.ID]
+	if !ok {
+		return k, exitcode.Bugf("there is no task %q", of.ID)
+	}
+	return k, nil
+}
 
 // view is a task as the program is shown it.
 func (e *Env) view(of env.Task) (taskView, error) {

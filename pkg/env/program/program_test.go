@@ -283,7 +283,10 @@ func TestTasksOfTheProgram(t *testing.T) {
 		t.Fatalf("%d and %d tasks, want 5 and 3", n, m)
 	}
 	rows := e.Rows()
-	again := fromTasks(&Settings{Program: Program{Command: []string{"./there-is-none"}}}, env.TasksOf(Name, rows), t.TempDir())
+	again, err := fromTasks(&Settings{Program: Program{Command: []string{"./there-is-none"}}}, env.TasksOf(Name, rows), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, task := range append(e.Tasks(env.Train), e.Tasks(env.Test)...) {
 		was, errWas := e.known(task)
 		is, errIs := again.known(task)
@@ -295,7 +298,7 @@ func TestTasksOfTheProgram(t *testing.T) {
 			t.Errorf("%s is asked by %v: %v", task.ID, prompt, err)
 		}
 	}
-	again, err := build(s, Data{}, 2, t.TempDir())
+	again, err = build(s, Data{}, 2, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,11 +424,20 @@ func FuzzVerdict(f *testing.F) {
 	})
 }
 
+// A row whose source cannot be read is refused when the rows are, by name.
+func TestDamagedRow(t *testing.T) {
+	t.Parallel()
+	_, err := fromTasks(&Settings{Program: Program{Command: []string{"./there-is-none"}}}, env.TasksOf(Name, []shard.TaskRow{{TaskID: "a", Split: "train", Source: "{"}}), t.TempDir())
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `task "a": its source`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // build is the environment of data.
 func build(settings Settings, data Data, seed uint64, folder string) (*Env, error) {
 	tasks, err := load(&settings, &data, seed, folder)
 	if err != nil {
 		return nil, err
 	}
-	return fromTasks(&settings, tasks, folder), nil
+	return fromTasks(&settings, tasks, folder)
 }

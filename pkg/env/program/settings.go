@@ -93,7 +93,7 @@ func init() {
 				Load: func(data any, seed uint64, folder string) (*env.TaskSet, error) {
 					return load(s, data.(*Data), seed, folder)
 				},
-				New: func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder), nil },
+				New: func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder) },
 			}, nil
 		},
 	})

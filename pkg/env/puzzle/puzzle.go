@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -62,6 +63,16 @@ func load(data *Data, seed uint64) (*env.TaskSet, error) {
 		}
 	}
 	return tasks, nil
+}
+
+// fromTasks is the environment of the tasks.
+func fromTasks(settings *Settings, tasks *env.TaskSet) (env.Env, error) {
+	for _, t := range slices.Concat(tasks.Tasks(env.Train), tasks.Tasks(env.Test)) {
+		if kinds[t.Kind] == nil {
+			return nil, exitcode.Dataf("task %q: there are no puzzles of kind %q", t.ID, t.Kind)
+		}
+	}
+	return &Env{tasks, settings.Prompts}, nil
 }
 
 // heldOut says on which side of the test share the hash of a puzzle falls.

@@ -2,6 +2,7 @@ package puzzle
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -219,4 +220,13 @@ func FuzzQuality(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A row of a kind that there is not is refused when the rows are read, by name.
+func TestUnknownKind(t *testing.T) {
+	t.Parallel()
+	_, err := fromTasks(&Settings{}, env.TasksOf(Name, []shard.TaskRow{{TaskID: "a", Split: "test", Kind: "chess"}}))
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `task "a": there are no puzzles of kind "chess"`) {
+		t.Errorf("error %v", err)
+	}
 }

@@ -51,7 +51,7 @@ func init() {
 				Traits: traits, Data: &Data{Kinds: []string{"sort"}, Size: 8, Train: 4000, Test: 200, TestShare: 0.2},
 				Validate: func(c *config.Checker, data any) { validate(c, s, data.(*Data)) },
 				Load:     func(data any, seed uint64, _ string) (*env.TaskSet, error) { return load(data.(*Data), seed) },
-				New:      func(tasks *env.TaskSet, _ string) (env.Env, error) { return &Env{tasks, s.Prompts}, nil },
+				New:      func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },
 			}, nil
 		},
 	})
