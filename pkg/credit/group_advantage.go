@@ -57,7 +57,9 @@ func GroupAdvantages(spec AdvantageSettings, rewards []float64, valid []bool, le
 		if !isFinite(group[j]) {
 			return nil, exitcode.Dataf("computing advantages: advantage of response %d is %v: set advantage.epsilon, or advantage.zero_scale to keep", i, group[j])
 		}
-		advantages[i] = bound(group[j], spec.Clip)
+		if advantages[i] = group[j]; spec.Clip > 0 {
+			advantages[i] = max(-spec.Clip, min(spec.Clip, group[j]))
+		}
 	}
 	return advantages, nil
 }
@@ -244,11 +246,3 @@ func without(values []float64, i int) []float64 {
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// bound limits |x| to limit; a limit of 0 or less is none.
-func bound(x, limit float64) float64 {
-	if limit <= 0 {
-		return x
-	}
-	return max(-limit, min(limit, x))
-}
