@@ -28,7 +28,7 @@ func (r *Recipe) Traits() (env.Traits, error) {
 
 // NewCurriculum makes the recipe's curriculum.
 func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
-	return curriculum.New(r.Curriculum.Name, r.Curriculum.Settings(), r.Seed)
+	return r.Curriculum.New(r.Seed)
 }
 
 // CreditSpec names the choices of credit.

@@ -166,6 +166,11 @@ func (Curriculum) Choices(field string) []string {
 // Settings are those of the curriculum; nil for one that has none.
 func (c Curriculum) Settings() any { return c.Variants.Of(c.Name) }
 
+// New makes the curriculum of a run with a seed.
+func (c Curriculum) New(seed uint64) (curriculum.Curriculum, error) {
+	return curriculum.New(c.Name, c.Settings(), seed)
+}
+
 // Scaffold says what the attempts of a trace after the first start from.
 type Scaffold struct {
 	Name     string          `yaml:"name"`    // which scaffold; its settings, and those of evaluation.scaffold, stand under their names

@@ -354,9 +354,12 @@ func (d Durations) Given(c Cluster) Durations {
 			g.stages[stage] = w
 		}
 	}
-	for to, given := range map[*wait]Times{&g.start: c.Start, &g.gate: c.Gate, &g.queue: c.Queue, &g.turnover: c.Turnover} {
-		if given != (Times{}) {
-			*to = given.wait()
+	for _, of := range []struct {
+		wait  *wait
+		given Times
+	}{{&g.start, c.Start}, {&g.gate, c.Gate}, {&g.queue, c.Queue}, {&g.turnover, c.Turnover}} {
+		if of.given != (Times{}) {
+			*of.wait = of.given.wait()
 		}
 	}
 	return g

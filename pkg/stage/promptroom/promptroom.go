@@ -88,7 +88,7 @@ func trainingUses(r Settings, environment env.Env) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := curriculum.New(r.Curriculum.Name, r.Curriculum.Settings(), r.Seed)
+	c, err := r.Curriculum.New(r.Seed)
 	if err != nil {
 		return nil, err
 	}
