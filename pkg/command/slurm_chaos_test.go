@@ -32,7 +32,7 @@ func TestSlurmChaos(t *testing.T) {
 	for ; chaos.Done < chaos.Kills; runs++ {
 		dir := filepath.Join(t.TempDir(), "run")
 		args := append([]string{"--recipe", "jobs/smoke.yaml"}, commandtest.Set(append(settings, "schedule.keep_every=2")...)...)
-		chaos.RunOn(c, dir, 12*time.Minute, args...)
+		chaos.RunOn(c, dir, 25, 12*time.Minute, args...)
 		if diff := cmp.Diff(want, essence(t, dir)); diff != "" {
 			t.Errorf("digests (-reference +after kills):\n%s", diff)
 		}

@@ -98,7 +98,7 @@ func TestSlurmWaves(t *testing.T) {
 		chaos := commandtest.NewChaos(t, 12)
 		for chaos.Done < chaos.Kills {
 			dir := filepath.Join(t.TempDir(), "run")
-			chaos.RunOn(c.In(t), dir, 15*time.Minute, "--recipe", recipe)
+			chaos.RunOn(c.In(t), dir, 25, 15*time.Minute, "--recipe", recipe)
 			same(t, dir)
 		}
 		chaos.Log()

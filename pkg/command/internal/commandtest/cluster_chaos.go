@@ -13,10 +13,11 @@ import (
 )
 
 // RunOn carries a run to its end through Slurm, by lathe advance with these
-// arguments, killing on the way: lathe advance, whether a person or a controller job
-// runs it, and tasks.
-func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ...string) {
+// arguments, killing up to so many on the way: lathe advance, whether a person or a
+// controller job runs it, and tasks.
+func (c *Chaos) RunOn(cluster *Cluster, dir string, most int, limit time.Duration, args ...string) {
 	c.t.Helper()
+	c.until = min(c.Kills, c.Done+most)
 	began := time.Now()
 	for finished := false; !finished; {
 		advance := exec.Command(filepath.Join(cluster.Bin, "lathe"), append([]string{"advance", "--run", dir, "--executor", "slurm", "--site", "devcluster"}, args...)...)
@@ -26,7 +27,7 @@ func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ..
 		if err := advance.Start(); err != nil {
 			c.t.Fatal(err)
 		}
-		if c.Done < c.Kills {
+		if c.Done < c.until {
 			timer := time.AfterFunc(time.Duration(c.random.Int64N(int64(500*time.Millisecond))), func() { _ = advance.Process.Kill() })
 			_ = advance.Wait() // it may have been killed
 			if !timer.Stop() {
@@ -35,8 +36,8 @@ func (c *Chaos) RunOn(cluster *Cluster, dir string, limit time.Duration, args ..
 		} else if err := advance.Wait(); err != nil {
 			c.t.Fatalf("lathe advance: %v\n%s", err, out.String())
 		}
-		for wait := time.Now().Add(3 * time.Second); time.Now().Before(wait) && (c.Done < c.Kills || !reported(dir)); time.Sleep(50 * time.Millisecond) {
-			if pid, who := runningOf(dir, c.random); c.Done < c.Kills && pid != 0 && c.random.IntN(4) == 0 {
+		for wait := time.Now().Add(3 * time.Second); time.Now().Before(wait) && (c.Done < c.until || !reported(dir)); time.Sleep(50 * time.Millisecond) {
+			if pid, who := runningOf(dir, c.random); c.Done < c.until && pid != 0 && c.random.IntN(4) == 0 {
 				c.kill(who, pid)
 			}
 		}
@@ -91,7 +92,7 @@ func runningOf(dir string, random *rand.Rand) (pid int, who string) {
 			continue
 		}
 		if name, _, _ := strings.Cut(string(line), "\x00"); filepath.Base(name) == "lathe" {
-			return n, "a gate's lathe advance"
+			return n, "a controller job's lathe advance"
 		}
 		return n, "a task: " + stageOf(string(line))
 	}
