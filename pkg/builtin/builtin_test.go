@@ -57,9 +57,9 @@ func init() {
 		Name: "ladder", Summary: "step by step", Settings: func() any { return &horizon{Turns: 4} },
 		Make: func(any) (scaffold.Maker, error) { return nil, errNotMade },
 	})
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: "tide", Summary: "comes and goes", Settings: func() any { return &decay{Half: 8} },
-		New: func(any, uint64) (curriculum.Curriculum, error) { return nil, errNotMade },
+		Make: func(any) (curriculum.Maker, error) { return nil, errNotMade },
 	})
 }
 
@@ -152,7 +152,7 @@ func TestBadChoices(t *testing.T) {
 		"factors=[haste, haste]":        `factors.1: "haste" stands in the list twice`,
 		"factors.haste.multiplies=loss": `factors.haste.multiplies: must be one of advantage, weight, both ("loss")`,
 		"evaluation.scaffold=snake":     `evaluation.scaffold: must be one of ` + strings.Join(scaffold.Axis.Names(), ", ") + ` ("snake")`,
-		"curriculum.name=tidal":         `curriculum.name: must be one of ` + strings.Join(curriculum.Names(), ", ") + ` ("tidal")`,
+		"curriculum.name=tidal":         `curriculum.name: must be one of ` + strings.Join(curriculum.Axis.Names(), ", ") + ` ("tidal")`,
 		"env.answer.verifier=guess":     `env.answer.verifier: must be one of math, exact ("guess")`,
 		"env={name: maths}":             `unknown environment "maths"; did you mean "math"?`,
 	} {
@@ -184,7 +184,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	for _, variant := range curriculum.Variants() {
+	for _, variant := range curriculum.Axis.Variants() {
 		for _, f := range config.Describe(variant.Settings, "curriculum."+variant.Name) {
 			if f.Doc == "" && variant.Name != "tide" {
 				t.Errorf("%s has no comment", f.Path)

@@ -27,7 +27,7 @@ func recipePresetCommand() *cli.Command {
 // RecipePresets lists the objective presets, each with what it is.
 func RecipePresets(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, p := range preset.All() {
+	for _, p := range preset.Axis.All() {
 		fmt.Fprintf(table, "%s\t%s\n", p.Name, p.Summary)
 	}
 	return table.Flush()

@@ -65,7 +65,7 @@ func named() map[string][]string {
 	for _, kind := range config.Choices(new(loss.Loss), "kind") {
 		add("loss", kind)
 	}
-	for _, name := range preset.Names() {
+	for _, name := range preset.Axis.Names() {
 		add("preset", name)
 	}
 	return names

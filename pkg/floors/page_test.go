@@ -17,7 +17,7 @@ import (
 // house is what pkg/README.md may speak of.
 type house struct {
 	imports map[string][]string            // by package, below pkg: the packages that it imports
-	symbols map[string]map[string][]string // by package name and symbol (Func, Type or Type.Method): the files that declare it
+	symbols map[string]map[string][]string // by package name and symbol (Func, Type, Type.Method, variable or constant): the files that declare it
 	files   func(path string) bool         // below pkg
 }
 
@@ -84,8 +84,13 @@ func symbolsOf(file *ast.File) []string {
 			symbols = append(symbols, funcName(d))
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				if named, ok := spec.(*ast.TypeSpec); ok {
-					symbols = append(symbols, named.Name.Name)
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					symbols = append(symbols, spec.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						symbols = append(symbols, name.Name)
+					}
 				}
 			}
 		}

@@ -137,7 +137,7 @@ func TestCompleteStepByPreset(t *testing.T) {
 // error.
 func TestEveryPresetRuns(t *testing.T) {
 	t.Parallel()
-	for _, name := range preset.Names() {
+	for _, name := range preset.Axis.Names() {
 		t.Run(name, func(t *testing.T) {
 			o := lookup(t, name)
 			if _, err := credit.GroupAdvantages(o.Advantage, []float64{1}, []bool{true}, []int{3}); err != nil {

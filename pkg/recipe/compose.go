@@ -34,7 +34,7 @@ type AxisChoice struct {
 func Axes() []Axis {
 	return []Axis{
 		{"environment", "in which world does the policy act?", []string{"env.name"}, choices(env.Axis.All())},
-		{"curriculum", "which instances are sampled next?", []string{"curriculum.name"}, choices(curriculum.Choices())},
+		{"curriculum", "which instances are sampled next?", []string{"curriculum.name"}, choices(curriculum.Axis.All())},
 		{"scaffold", "what does the next attempt of a trace start from?", []string{"scaffold.name", "evaluation.scaffold"}, choices(scaffold.Axis.All())},
 		{"segments", "what gets one credit?", []string{"segments"}, choices(credit.SegmentsAxis.All())},
 		{"reward", "what is a segment worth?", []string{"reward.name"}, choices(credit.RewardAxis.All())},
@@ -84,7 +84,7 @@ func (r *Recipe) Method() ([]Choice, error) {
 	advantage := config.Overrides(&r.Advantage.AdvantageSettings, &filled.Advantage)
 	return []Choice{
 		{"environment", r.Env.Name},
-		{"curriculum", with(r.Curriculum.Name, r.Curriculum.Settings(), curriculum.Variants())},
+		{"curriculum", with(r.Curriculum.Name, r.Curriculum.Settings(), curriculum.Axis.Variants())},
 		{"scaffold", chain(r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds)},
 		{"evaluation", chain(r.Evaluation.Scaffold, r.Evaluation.Steps, r.Evaluation.Seconds)},
 		{"segments", one(spec.Segments, credit.SegmentsAxis)},

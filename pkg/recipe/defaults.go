@@ -38,7 +38,7 @@ func Defaults() Recipe {
 		WarmStart:  WarmStart{Chunk: 100, Batch: 32, Optimizer: warm},
 		Env:        defaultEnv(),
 		Data:       defaultData(),
-		Curriculum: Curriculum{Name: curriculum.Default(), Variants: curriculum.Variants()},
+		Curriculum: Curriculum{Name: curriculum.Axis.Default(), Variants: curriculum.Axis.Variants()},
 		Rollout: Rollout{
 			Prompts: 128, Group: 8, MaxNewTokens: 1024,
 			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,

@@ -196,7 +196,7 @@ func TestBadSettings(t *testing.T) {
 		"loss.kl=3":                       "--set loss.kl=3: loss.kl wants fields, got the number 3",
 		"loss.kl={coeff: 1}":              `--set loss.kl={coeff: 1}: unknown field "coeff" in loss.kl; did you mean "coef"?`,
 		"env.answer.marker=a\x07":         "--set env.answer.marker=a\x07: the text has a control character or is not valid UTF-8",
-		"preset=dappo":                    `--set preset=dappo: unknown preset "dappo"; there are ` + strings.Join(preset.Names(), ", ") + ", and grpo, which is verl-grpo",
+		"preset=dappo":                    `--set preset=dappo: unknown preset "dappo"; there are ` + strings.Join(preset.Axis.Names(), ", ") + ", and grpo, which is verl-grpo",
 		"rollout.temperature=1e-8":        "testdata/good/minimal.yaml: rollout.temperature: must be 0.0001 or more: at 0 all responses of a group are the same (1e-08)",
 		"evaluation.temperature=1e-8":     "testdata/good/minimal.yaml: evaluation.temperature: must be 0.0001 or more: evaluation.greedy adds a greedy chain (1e-08)",
 		"rollout.top_p=1e-50":             "testdata/good/minimal.yaml: rollout.top_p: must be above 0 and at most 1, which keeps all (1e-50)",
@@ -237,7 +237,7 @@ func TestParse(t *testing.T) {
 // Every preset makes a recipe that validates.
 func TestPresetsValidate(t *testing.T) {
 	t.Parallel()
-	for _, name := range preset.Names() {
+	for _, name := range preset.Axis.Names() {
 		if _, err := recipe.Load(minimal, []string{"preset=" + name}); err != nil {
 			t.Error(err)
 		}

@@ -45,7 +45,7 @@ type Recipe struct {
 // Choices lists the presets.
 func (Recipe) Choices(field string) []string {
 	if field == "preset" {
-		return preset.Names()
+		return preset.Axis.Names()
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ type Curriculum struct {
 // Choices lists the curricula.
 func (Curriculum) Choices(field string) []string {
 	if field == "name" {
-		return curriculum.Names()
+		return curriculum.Axis.Names()
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ The other fields of ` + "`env` and `data`" + ` are the environment's, see below.
 	b.WriteString("\n## Site profile\n\n")
 	config.Table(&b, site.Describe())
 	b.WriteString("\n## Presets\n\nWhat each preset puts in `select`, `advantage`, `factors`, `weight` and `loss`.\n")
-	for _, p := range preset.All() {
+	for _, p := range preset.Axis.All() {
 		objective, err := p.Make(nil)
 		if err != nil {
 			panic(err) // a preset is complete

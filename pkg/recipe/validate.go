@@ -31,7 +31,7 @@ func (r *Recipe) validate(what string) error {
 	r.checkPolicy(c)
 	r.checkWarmStart(c)
 	r.checkEnv(c)
-	curriculum.Validate(c, r.Curriculum.Name, r.Curriculum.Variants)
+	curriculum.Axis.Validate(c, "curriculum.name", r.Curriculum.Name, r.Curriculum.Variants)
 	r.checkRollout(c)
 	r.checkScore(c)
 	r.Advantage.Validate(c, r.Policy.Critic, r.Rollout.Group)

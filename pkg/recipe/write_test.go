@@ -26,9 +26,9 @@ func TestWriteParseRoundTrip(t *testing.T) {
 		}
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
 		r.Env.Name = chosen
-		r.Curriculum.Name = rapid.SampledFrom(curriculum.Names()).Draw(t, "curriculum")
+		r.Curriculum.Name = rapid.SampledFrom(curriculum.Axis.Names()).Draw(t, "curriculum")
 		r.prune()
-		r.Preset = rapid.SampledFrom(preset.Names()).Draw(t, "preset")
+		r.Preset = rapid.SampledFrom(preset.Axis.Names()).Draw(t, "preset")
 		text := Write(&r)
 		back, err := parseWhole(text)
 		if err != nil {

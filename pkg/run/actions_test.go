@@ -41,9 +41,11 @@ func init() {
 			}, nil
 		},
 	})
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: "test-actions", Summary: "draws actions from a policy that never changes",
-		New: func(_ any, seed uint64) (curriculum.Curriculum, error) { return drawn{seed}, nil },
+		Make: func(any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return drawn{seed} }, nil
+		},
 	})
 }
 

@@ -13,9 +13,11 @@ import (
 )
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: "tenant-worst", Summary: "the tasks whose last mean quality is lowest, in order of ids",
-		New: func(any, uint64) (curriculum.Curriculum, error) { return worst{}, nil },
+		Make: func(any) (curriculum.Maker, error) {
+			return func(uint64) curriculum.Curriculum { return worst{} }, nil
+		},
 	})
 	scaffold.Axis.Register(registry.Choice[scaffold.Maker]{
 		Name: "tenant-afresh", Summary: "tries the task again from the start",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -59,12 +60,12 @@ func DefaultSettings() *Settings {
 }
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "a buffer that grows by what responses lead to, drawn from by learnability (AceGRPO §4)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) { validate(c, settings.(*Settings)) },
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -27,12 +28,12 @@ type Settings struct {
 }
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "a buffer of partial histories, sampled by how much can be learned from them, improved and diverged from (ExIt)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) { settings.(*Settings).validate(c) },
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

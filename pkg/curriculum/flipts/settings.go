@@ -5,6 +5,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -32,12 +33,12 @@ const (
 )
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "questions whose chance of turning a failure into a success is near a target, by Thompson sampling from a pool (FlipTS)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) { settings.(*Settings).validate(c) },
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -52,7 +53,7 @@ func DefaultSettings() *Settings { return &Settings{Replay: 0.5, Beta: 0.1, Stal
 
 func init() {
 	const section = "curriculum." + Name
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "new tasks, and replays of those with the largest advantages and the longest rest (prioritized level replay)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
@@ -64,8 +65,8 @@ func init() {
 				c.Add("rollout.group", group, "must be 2 or more for curriculum.name %s: one reward has no deviation, so no task gets a score", Name)
 			}
 		},
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

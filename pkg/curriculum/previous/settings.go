@@ -6,6 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/registry"
 )
 
 //go:embed settings.go
@@ -21,7 +22,7 @@ type Settings struct {
 }
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "half of the prompts improve a valid solution of the last iteration (RL-MLE §3.3)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
@@ -29,8 +30,8 @@ func init() {
 			c.Share("curriculum.previous.improve", s.Improve)
 			c.Choice("curriculum.previous.base_tasks", s.BaseTasks)
 		},
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/scaffold/memory"
 )
 
@@ -35,7 +36,7 @@ func (s Settings) pool() memory.Settings {
 
 func init() {
 	const section = "curriculum." + Name
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "each trace starts from one of the task's best programs so far, or from scratch (MLE-RL §4.2)",
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
@@ -48,8 +49,8 @@ func init() {
 				c.Add(section, nil, "compares programs: set env.fingerprint, in an environment that has it")
 			}
 		},
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

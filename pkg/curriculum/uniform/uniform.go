@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -44,14 +45,14 @@ var (
 const Name = "uniform"
 
 func init() {
-	curriculum.Register(curriculum.Maker{
+	curriculum.Axis.Register(registry.Choice[curriculum.Maker]{
 		Name: Name, Summary: "training tasks in random order, each once an epoch", Default: true,
 		Settings: func() any { return &Settings{BaseTasks: Epochs} },
 		Validate: func(c *config.Checker, settings any) {
 			c.Choice("curriculum.uniform.base_tasks", settings.(*Settings).BaseTasks)
 		},
-		New: func(settings any, seed uint64) (curriculum.Curriculum, error) {
-			return New(*settings.(*Settings), seed), nil
+		Make: func(settings any) (curriculum.Maker, error) {
+			return func(seed uint64) curriculum.Curriculum { return New(*settings.(*Settings), seed) }, nil
 		},
 	})
 }

@@ -30,20 +30,8 @@ func with(advantage credit.AdvantageSettings, choices credit.Selection, weight s
 // Default is the preset of a recipe that names none.
 const Default = "lathe"
 
-var presets = registry.New[Objective]("preset")
-
-// Register adds a named objective. A name that is taken panics.
-func Register(name, summary string, fill func() Objective) {
-	presets.Register(registry.Choice[Objective]{
-		Name: name, Summary: summary, Make: func(any) (Objective, error) { return fill(), nil },
-	})
-}
-
-// Names lists the presets, sorted.
-func Names() []string { return presets.Names() }
-
-// All lists the presets with their summaries, sorted by name.
-func All() []registry.Choice[Objective] { return presets.All() }
+// Axis holds the presets by name.
+var Axis = registry.New[Objective]("preset")
 
 // aliases are names that people look for, and the preset that each stands for.
 var aliases = map[string]string{"grpo": "verl-grpo"}
@@ -55,10 +43,10 @@ func Named(name string) string { return cmp.Or(aliases[name], name) }
 // lists the presets: the one that is spelt most like it may be another algorithm.
 func Lookup(name string) (Objective, error) {
 	name = Named(name)
-	if !slices.Contains(Names(), name) {
-		return Objective{}, exitcode.Usagef("unknown preset %q; there are %s, and grpo, which is %s", name, strings.Join(Names(), ", "), aliases["grpo"])
+	if !slices.Contains(Axis.Names(), name) {
+		return Objective{}, exitcode.Usagef("unknown preset %q; there are %s, and grpo, which is %s", name, strings.Join(Axis.Names(), ", "), aliases["grpo"])
 	}
-	return presets.Make(name, nil)
+	return Axis.Make(name, nil)
 }
 
 // Each states the semantics of its source as its code or paper has them, with
@@ -69,25 +57,28 @@ func Lookup(name string) (Objective, error) {
 // learner are left out but where noted: here both are one code, and the weight
 // would be 1.
 func init() {
-	Register(Default, "our own: GRPO as verl has it, the mean over tokens, and no group that teaches nothing", lathePreset)
-	Register("exit", "ExIt (Jiang, Lupu, Bachrach): standardised, mean over responses of the mean over tokens", exitPreset)
-	Register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
-	Register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
-	Register("ppo", "PPO (Schulman et al.) with a critic", ppo)
-	Register("mle-agents", "PPO with the settings of RL-MLE Tab. 3, but for its factor of durations", mleAgents)
-	Register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
-	Register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
-	Register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
-	Register("slime-grpo", "GRPO as slime sets it up", slimeGRPO)
-	Register("prime-rl", "prime-rl: centred, masked where the probability moved too far (DPPO)", primeRL)
-	Register("nemo-grpo", "GRPO as NeMo-RL sets it up: mean and deviation of the others", nemoGRPO)
-	Register("drgrpo", "Dr. GRPO (Liu et al.): centred, sums divided by one constant", drGRPO)
-	Register("dapo", "DAPO (Yu et al.): clip-higher, constant groups and cut-off responses dropped", dapo)
-	Register("cispo", "CISPO (MiniMax-M1): a clipped weight that passes no gradient", cispo)
-	Register("gspo", "GSPO (Zheng et al.): one ratio for a response", gspo)
-	Register("rloo", "RLOO (Ahmadian et al.): less the mean of the others", rloo)
-	Register("reinforce", "REINFORCE (Williams) without a baseline", reinforce)
-	Register("nll", "supervised learning on the responses that earned at least half the reward", nll)
+	register := func(name, summary string, fill func() Objective) {
+		Axis.Register(registry.Choice[Objective]{Name: name, Summary: summary, Make: func(any) (Objective, error) { return fill(), nil }})
+	}
+	register(Default, "our own: GRPO as verl has it, the mean over tokens, and no group that teaches nothing", lathePreset)
+	register("exit", "ExIt (Jiang, Lupu, Bachrach): standardised, mean over responses of the mean over tokens", exitPreset)
+	register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
+	register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
+	register("ppo", "PPO (Schulman et al.) with a critic", ppo)
+	register("mle-agents", "PPO with the settings of RL-MLE Tab. 3, but for its factor of durations", mleAgents)
+	register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
+	register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
+	register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
+	register("slime-grpo", "GRPO as slime sets it up", slimeGRPO)
+	register("prime-rl", "prime-rl: centred, masked where the probability moved too far (DPPO)", primeRL)
+	register("nemo-grpo", "GRPO as NeMo-RL sets it up: mean and deviation of the others", nemoGRPO)
+	register("drgrpo", "Dr. GRPO (Liu et al.): centred, sums divided by one constant", drGRPO)
+	register("dapo", "DAPO (Yu et al.): clip-higher, constant groups and cut-off responses dropped", dapo)
+	register("cispo", "CISPO (MiniMax-M1): a clipped weight that passes no gradient", cispo)
+	register("gspo", "GSPO (Zheng et al.): one ratio for a response", gspo)
+	register("rloo", "RLOO (Ahmadian et al.): less the mean of the others", rloo)
+	register("reinforce", "REINFORCE (Williams) without a baseline", reinforce)
+	register("nll", "supervised learning on the responses that earned at least half the reward", nll)
 }
 
 // groupStandardised is (r - mean) / (std + epsilon).

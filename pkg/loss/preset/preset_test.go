@@ -17,7 +17,7 @@ func TestLookup(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := preset.Lookup("grop") // as near to gspo as to grpo
-	if want := `unknown preset "grop"; there are ` + strings.Join(preset.Names(), ", ") + ", and grpo, which is verl-grpo"; err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
+	if want := `unknown preset "grop"; there are ` + strings.Join(preset.Axis.Names(), ", ") + ", and grpo, which is verl-grpo"; err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("an unknown preset: %v, want %s", err, want)
 	}
 	alias, err := preset.Lookup("grpo")

@@ -53,7 +53,7 @@ func TestCompositions(t *testing.T) {
 		}
 	})
 	for _, environment := range []string{"smoke", "tooluse-smoke"} {
-		for _, chooser := range curriculum.Names() {
+		for _, chooser := range curriculum.Axis.Names() {
 			t.Run(environment+"/"+chooser, func(t *testing.T) {
 				t.Parallel()
 				f := traces(t, environment)
