@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -264,6 +265,40 @@ func Migrate(path string) (text string, changed bool, err error) {
 		return "", false, err
 	}
 	return last.doc.Source(), last.doc != before, nil
+}
+
+// ToMigrateBefore lists the recipe files beside path, and up to two folders below, that
+// are based on it and that [Migrate] changes. Once path has the present form, what they
+// took from its old one would be lost without a word.
+func ToMigrateBefore(path string) ([]string, error) {
+	base, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml", "*/*/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			layers, err := readLayers(file)
+			if err != nil {
+				continue // whatever else lies there is no recipe, or has its own error to give
+			}
+			basedOn := func(l *layer) bool { // all but the last are bases
+				name, err := filepath.Abs(l.doc.Name())
+				return err == nil && name == base
+			}
+			if !slices.ContainsFunc(layers[:len(layers)-1], basedOn) {
+				continue
+			}
+			if _, changed, err := Migrate(file); err == nil && changed {
+				found = append(found, file)
+			}
+		}
+	}
+	return found, nil
 }
 
 // Present is the recipe of a run in the form that [Write] gives it now: the text itself
