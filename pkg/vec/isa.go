@@ -51,10 +51,9 @@ func (l Level) String() string {
 // Active returns the instruction set in use.
 func Active() Level { return Level(active.Load()) }
 
-// ISA returns the name of the instruction set in use. The error is not nil if
-// LATHE_ISA named an unknown instruction set or one that this machine or build
-// lacks; the widest one is in use then.
-func ISA() (name string, err error) { return Active().String(), startErr }
+// StartError is not nil if LATHE_ISA named an unknown instruction set or one that this
+// machine or build lacks; the widest one is in use then.
+func StartError() error { return startErr }
 
 // AvailableISAs returns the names that LATHE_ISA may have on this machine, the
 // widest first.

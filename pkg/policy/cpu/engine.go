@@ -49,6 +49,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
 // Options are the settings of an engine. Threads and Train change no result.
@@ -126,6 +127,9 @@ func (e *Engine) Roles() *policy.Engine {
 // New makes an engine of the weights of a source, which it needs no longer
 // then.
 func New(source policy.Source, options Options) (*Engine, error) {
+	if err := vec.StartError(); err != nil {
+		return nil, exitcode.Usagef("%w", err)
+	}
 	config := source.Config()
 	if err := config.Validate(); err != nil {
 		return nil, err
