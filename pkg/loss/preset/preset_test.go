@@ -1,12 +1,14 @@
 package preset_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/loss/preset"
 )
@@ -29,74 +31,124 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// The settings that tell the frameworks' GRPO apart : one row for each.
-func TestPresetTable(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		baseline, scale string
-		ddof            int
-		epsilon         float64
-		aggregation     string
-		low, high, dual float64
-		estimator       string
-		coef            float64
-		inClamp, outK   float64
-		dropsConstant   bool
+// usual are the settings that most sources share, as written in their code or paper:
+// standardised by the group's deviation, PPO's clip at 0.2 on both sides, one step on each
+// batch, the k3 estimator without a coefficient. A field that is not here is 0, false or empty.
+const usual = `
+advantage.name: group
+advantage.gamma: 1
+advantage.lambda: 0.95
+advantage.masked: skip
+advantage.baseline: mean
+advantage.scale: std
+advantage.ddof: 1
+advantage.epsilon: 1e-06
+advantage.zero_scale: divide
+advantage.group_of_one: zero
+advantage.whitening_ddof: 1
+weight: token_mean
+loss.kind: clip
+loss.clip_low: 0.2
+loss.clip_high: 0.2
+loss.kl.estimator: k3
+loss.kl.gradient: estimator
+loss.kl.ref_alpha: 1
+loss.value.coef: 0.1
+loss.value.clip: 0.2
+loss.mismatch.weight: token
+loss.mismatch.mask: none
+loss.epochs: 1
+loss.mini_batches: 1
+`
+
+// The fields of verl's vanilla loss, of rewards that are compared with nothing, of rewards
+// that are centred, and of a critic.
+const (
+	vanilla = "\nloss.dual_clip: 3\nloss.ratio_clamp: 20\nloss.kl.input_clamp: 20\nloss.kl.output_clamp: 10\n"
+	centred = "\nadvantage.scale: none\nadvantage.epsilon: 0\n"
+	bare    = centred + "advantage.baseline: none\n"
+	critic  = bare + "advantage.name: gae\nadvantage.lambda: 1\nadvantage.whitening: true\nloss.value.clip: 0.5\n"
+)
+
+// sources are the presets as their sources state them: all that differs from usual. Where
+// the numbers stand is said in the comment of each preset.
+var sources = map[string]string{
+	"lathe": vanilla + "select: [constant_group, min_group]\nloss.truncated_is: 2", // our own
+	"exit": `advantage.ddof: 0
+		advantage.epsilon: 0
+		weight: seq_mean_token_mean
+		loss.kl.coef: 0.001
+		loss.kl.input_clamp: 40
+		loss.kl.ref_every: 100`, // ExIt Eq. 3, ExIt Eq. 4, ExIt Tab. 4
+	"flipts": `advantage.ddof: 0
+		advantage.epsilon: 0
+		weight: seq_mean_turn_mean_token_mean`, // FlipTS §3.1, FlipTS Eq. 1
+	"verl-grpo":          vanilla + "advantage.group_of_one: reward\nloss.kl.coef: 0.001",
+	"trl-grpo":           "advantage.epsilon: 0.0001",
+	"open-instruct-grpo": centred + "select: [constant_group]\nloss.clip_high: 0.272\nloss.kl.coef: 0.05\nloss.kl.input_clamp: 40\nloss.truncated_is: 2",
+	"slime-grpo":         "weight: seq_mean_token_mean\nloss.kl.estimator: k1",
+	"prime-rl":           centred + "select: [constant_group]\nloss.kind: dppo\nloss.sampler_kl: 0.001",
+	"nemo-grpo": `advantage.baseline: leave_one_out
+		advantage.scale: leave_one_out_std
+		advantage.zero_scale: keep
+		loss.kl.coef: 0.01
+		loss.kl.gradient: k2
+		loss.kl.input_clamp: 20
+		loss.kl.output_clamp: 10`,
+	"drgrpo":     centred + "weight: seq_mean_token_sum_norm",
+	"dapo":       "select: [constant_group, overlong]\nloss.clip_high: 0.28",
+	"cispo":      "loss.kind: cispo\nloss.clip_low: 1\nloss.clip_high: 0.28\nloss.ratio_clamp: 20",
+	"gspo":       "loss.kind: gspo\nloss.clip_low: 0.0003\nloss.clip_high: 0.0004\nweight: seq_mean_token_mean",
+	"rloo":       centred + "advantage.baseline: leave_one_out\nselect: [min_group]\nloss.kind: reinforce\nweight: seq_mean_token_sum",
+	"reinforce":  bare + "loss.kind: reinforce\nweight: seq_mean_token_sum",
+	"nll":        bare + "select: [min_advantage]\nloss.kind: nll",
+	"ppo":        vanilla + critic,
+	"verl-ppo":   vanilla + bare + "advantage.whitening: true",
+	"mle-agents": vanilla + critic + rlMLETable3,
+}
+
+// rlMLETable3 is RL-MLE Tab. 3 beside PPO: critic_cliprange_value, ppo_gamma and ppo_lam
+// are those of critic. With a coefficient other than 1 the critic's gradient clip would
+// act at another norm.
+const rlMLETable3 = `
+	loss.entropy_coef: 0.001
+	loss.kl.coef: 0.001
+	loss.value.coef: 1
+	loss.value.learning_rate: 1e-05
+	loss.value.max_grad_norm: 1`
+
+func fields(t *testing.T, texts ...string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for line := range strings.Lines(strings.Join(texts, "\n")) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		field, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			t.Fatalf("%q is no field with a value", line)
+		}
+		if found[field] = value; value == "0" {
+			delete(found, field)
+		}
 	}
-	for name, want := range map[string]row{
-		"verl-grpo":          {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0.001, 20, 10, false},
-		"trl-grpo":           {"mean", "std", 1, 1e-4, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
-		"open-instruct-grpo": {"mean", "none", 1, 0, "token_mean", 0.2, 0.272, 0, "k3", 0.05, 40, 0, true},
-		"slime-grpo":         {"mean", "std", 1, 1e-6, "seq_mean_token_mean", 0.2, 0.2, 0, "k1", 0, 0, 0, false},
-		"nemo-grpo":          {"leave_one_out", "leave_one_out_std", 1, 1e-6, "token_mean", 0.2, 0.2, 0, "k3", 0.01, 20, 10, false},
-		"prime-rl":           {"mean", "none", 1, 0, "token_mean", 0.2, 0.2, 0, "k3", 0, 0, 0, true},
-		"drgrpo":             {"mean", "none", 1, 0, "seq_mean_token_sum_norm", 0.2, 0.2, 0, "k3", 0, 0, 0, false},
-		"dapo":               {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.28, 0, "k3", 0, 0, 0, true},
-		"exit":               {"mean", "std", 0, 0, "seq_mean_token_mean", 0.2, 0.2, 0, "k3", 0.001, 40, 0, false},
-		"lathe":              {"mean", "std", 1, 1e-6, "token_mean", 0.2, 0.2, 3, "k3", 0, 20, 10, true},
-	} {
+	return found
+}
+
+// Every setting of every preset is its source's.
+func TestPresetsAreTheirSources(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(sources)), preset.Axis.Names()); diff != "" {
+		t.Errorf("presets (-of the table +of the code):\n%s", diff)
+	}
+	for name, text := range sources {
 		o, err := preset.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, l := o.Advantage, o.Loss
-		got := row{
-			a.Baseline, a.Scale, a.DDof, a.Epsilon, o.Weight.Choice().Name, l.ClipLow, l.ClipHigh, l.DualClip,
-			l.KL.Estimator, l.KL.Coef, l.KL.InputClamp, l.KL.OutputClamp, slices.Contains(o.Select.Names(), "constant_group"),
+		got := fields(t, config.Overrides(&o, &preset.Objective{})...)
+		if diff := cmp.Diff(fields(t, usual, text), got); diff != "" {
+			t.Errorf("%s (-source +preset):\n%s", name, diff)
 		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-	}
-}
-
-// RL-MLE Tab. 3.
-func TestMLEAgents(t *testing.T) {
-	t.Parallel()
-	o, err := preset.Lookup("mle-agents")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, l := o.Advantage, o.Loss
-	for row, value := range map[string][2]float64{
-		"actor_clip_ratio":         {l.ClipLow, 0.2},
-		"the same, above":          {l.ClipHigh, 0.2},
-		"actor_entropy_coeff":      {l.EntropyCoef, 0.001},
-		"critic_cliprange_value":   {l.Value.Clip, 0.5},
-		"critic_learning_rate":     {l.Value.LearningRate, 1e-5},
-		"critic_grad_clip":         {l.Value.MaxGradNorm, 1},
-		"of the critic's own loss": {l.Value.Coef, 1}, // with another coefficient the clip acts at another norm
-		"ppo_gamma":                {a.Gamma, 1},
-		"ppo_lam":                  {a.Lambda, 1},
-		"ppo_kl_coef":              {l.KL.Coef, 0.001},
-		"ppo_epochs, as read":      {float64(l.Epochs), 1},
-		"mini-batches of a batch of 128 in mini-batches of 128": {float64(l.MiniBatches), 1},
-	} {
-		if value[0] != value[1] {
-			t.Errorf("%s: %g, want %g", row, value[0], value[1])
-		}
-	}
-	if a.Name != "gae" || l.Kind != "clip" || a.Masked != "skip" || !a.Whitening || len(o.Select) > 0 {
-		t.Errorf("%+v", o)
 	}
 }
