@@ -24,6 +24,7 @@ GOFUMPT := mvdan.cc/gofumpt@v0.12.0
 # .ci/skips.txt does not list and for what tests leave in the temporary folder;
 # make check vets.
 GOTEST := go run ./pkg/floors/gotest -- -vet=off
+GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 .DEFAULT_GOAL := help
@@ -59,7 +60,7 @@ reproduce-mini: build ## run the five papers' claims in miniature, in hours, and
 	LATHE_DATA=$${LATHE_DATA:-$(CURDIR)/runs/data} bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
 
 ##@ Develop
-.PHONY: test test-slurm check bench bench-peers gpu-bundle chaos
+.PHONY: test test-slurm check mutate bench bench-peers gpu-bundle chaos
 test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
 	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) host && $(MAKE) -C cuda test; \
@@ -80,6 +81,9 @@ check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead c
 	@if command -v $${NVCC:-nvcc} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) libengine.so resources; \
 	else echo 'check: left out: compiling the CUDA engine needs nvcc (apt-get install nvidia-cuda-toolkit, in Debian non-free)'; fi
 	@dead=$$(go run $(DEADCODE) -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+
+mutate: ## list the single changes of a package that its own tests do not notice: make mutate PKG=./pkg/scaffold
+	go run $(GREMLINS) unleash --workers 1 --output-statuses lt --invert-logical --invert-loopctrl --invert-assignments --remove-self-assignments $(PKG)
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchtime 200ms ./pkg/...
