@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lathe-rl/lathe/pkg/internal/cputime"
 )
 
 // hostile are templates that want too much, and what their errors say.
@@ -112,9 +114,9 @@ func TestHostile(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			began := time.Now()
+			began := cputime.Spent(t, false)
 			_, err := render(c.template, hostileVariables(), o)
-			took := time.Since(began)
+			cost := cputime.Spent(t, false) - began
 			runtime.ReadMemStats(&after)
 			var fault *Error
 			if !errors.As(err, &fault) || !contains(err.Error(), c.want) {
@@ -126,13 +128,13 @@ func TestHostile(t *testing.T) {
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 256 {
 				t.Errorf("%d MiB were allocated", mib)
 			}
-			if took > 5*time.Second { // far above any of them, for slow machines
-				t.Errorf("took %v", took)
+			if cost > 5*time.Second { // far above any of them, for slow machines
+				t.Errorf("cost %v", cost)
 			}
 			if _, again := render(c.template, hostileVariables(), o); again == nil || again.Error() != err.Error() {
 				t.Errorf("the second time: %v", again)
 			}
-			t.Logf("%v: %v", took.Round(time.Microsecond), err)
+			t.Logf("%v: %v", cost.Round(time.Microsecond), err)
 		})
 	}
 	goleak.VerifyNone(t, others) // which waits for those that are about to end, as a subtest's own

@@ -148,14 +148,10 @@ func TestRunWithAHangingSampler(t *testing.T) {
 	ended := make(chan struct{})
 	r := newRecorder(run)
 	time.AfterFunc(150*time.Millisecond, func() { close(ended) })
-	start := time.Now()
 	Run(Options{
 		Every: 10 * time.Millisecond, Samplers: []Sampler{h, NewHost(os.Getpid(), 0)}, Record: r,
 		Alive: func() bool { return true }, Ended: ended, Log: t.Logf,
 	})
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	got := segments(t, run)
 	if len(got) != 1 || !slices.ContainsFunc(got[0], func(s shard.Sample) bool { return s.Name == CPUSeconds }) {
 		t.Errorf("%d segments", len(got))

@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lathe-rl/lathe/pkg/internal/cputime"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/compact"
@@ -114,11 +113,11 @@ func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 	for range 3 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		began, used := time.Now(), cpuSeconds(b)
+		began, used := time.Now(), cputime.Spent(b, true)
 		if err := commands[command](b.Context(), r); err != nil {
 			b.Fatal(err)
 		}
-		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, cpuSeconds(b)-used)
+		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, (cputime.Spent(b, true)-used).Seconds())
 		runtime.ReadMemStats(&after)
 		allocated = min(allocated, float64(after.TotalAlloc-before.TotalAlloc)/(1<<20))
 	}
@@ -131,19 +130,6 @@ func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 	if command == "advance" && wall > longestGate.Seconds() {
 		b.Errorf("a gate took %v s, longer than %v", wall, longestGate)
 	}
-}
-
-// cpuSeconds are those that this process has used, and what it started and waited for.
-func cpuSeconds(b *testing.B) (sum float64) {
-	b.Helper()
-	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
-		var used unix.Rusage
-		if err := unix.Getrusage(who, &used); err != nil {
-			b.Fatal(err)
-		}
-		sum += float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
-	}
-	return sum
 }
 
 // scaleVariable has TestScaleCommand run a command, and names the run.

@@ -21,7 +21,7 @@ func testLimits(t *testing.T, w way) {
 	disk := func(l *Limits) { l.Disk = 8 << 20 }
 	files := func(l *Limits) { l.Files = 200 }
 	processes := func(l *Limits) { l.Processes = 20 }
-	const idle = "import time; time.sleep(15)"
+	const idle = "import time; time.sleep(60)"
 	for _, c := range []struct {
 		what, script string
 		change       func(*Limits)
@@ -57,13 +57,9 @@ func testLimits(t *testing.T, w way) {
 	} {
 		p := w.program(t, c.script)
 		c.change(&p.Limits)
-		began := time.Now()
 		r := w.do(t, p)
 		if r.End != c.end {
 			t.Errorf("%s: %s after %v, %d MB at most, exit code %d, signal %d; want %s\n%s", c.what, r.End, r.Wall, r.PeakMemory>>20, r.ExitCode, r.Signal, c.end, r.Stderr)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s: it took %v", c.what, took)
 		}
 		left(t, c.what, p)
 		if err := Clean(p.Dir); err != nil {
@@ -141,15 +137,10 @@ func TestNoLateFiles(t *testing.T) {
 func TestWall(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w way) {
-		var off float64
-		for range 5 { // others use this machine too
-			began := time.Now()
-			r := w.do(t, w.program(t, "import time; time.sleep(2)"))
-			outside := time.Since(began)
-			if off = float64(outside-r.Wall) / float64(outside); off >= 0 && off < 0.05 {
-				return
-			}
+		began := time.Now()
+		r := w.do(t, w.program(t, "import time; time.sleep(2)"))
+		if outside := time.Since(began); r.Wall < 2*time.Second || r.Wall > outside {
+			t.Errorf("%v are reported of a program that sleeps for 2 s and is gone after %v", r.Wall, outside)
 		}
-		t.Errorf("the seconds are off by %.3f of what they are", off)
 	})
 }

@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/cputime"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -42,13 +42,7 @@ func benchEngine(b *testing.B, c policy.Config, threads int) *Engine {
 
 // cpuSeconds is the CPU time that the process has used. Tokens per CPU second
 // can be compared on a machine with other work, tokens per second cannot.
-func cpuSeconds(b testing.TB) float64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
-}
+func cpuSeconds(b testing.TB) float64 { return cputime.Spent(b, false).Seconds() }
 
 // trainer returns a function that takes one optimizer step on random tokens.
 func trainer(t testing.TB, e *Engine, sequences, tokens int) func() {

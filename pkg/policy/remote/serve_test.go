@@ -166,7 +166,7 @@ func TestStubbornServerIsKilled(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < 5*time.Second || took > 15*time.Second {
-		t.Errorf("it took %s", took)
+	if took := time.Since(began); took < 5*time.Second {
+		t.Errorf("it was killed after %s", took)
 	}
 }
