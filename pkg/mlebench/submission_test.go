@@ -245,9 +245,9 @@ func TestOpenRefuses(t *testing.T) {
 func TestMilestonesAndBounds(t *testing.T) {
 	t.Parallel()
 	for submission, want := range map[string]string{
-		"":                             "submission",
-		"id,cost\na,1\n":               "submission table",
-		"id,price\na,1\n":              "submission table columns",
+		"":                              "submission",
+		"id,cost\na,1\n":                "submission table",
+		"id,price\na,1\n":               "submission table columns",
 		"id,price\na,1\nb,2\nc,three\n": "submission table columns ids",
 		"id,price\na,1\nb,2\nc,3\n":     "submission table columns ids valid submission",
 	} {
