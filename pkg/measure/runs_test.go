@@ -78,7 +78,10 @@ func sealed(t *testing.T, lines *bufio.Scanner) *rundir.Run {
 		var f file
 		check(json.Unmarshal(lines.Bytes(), &f))
 		path := dir.Join(strings.Split(f.Path, "/")...)
-		task, _ := g.TaskOf(path)
+		task, known := g.TaskOf(path)
+		if !known && strings.Contains(f.Path, "/") {
+			t.Fatalf("no task makes %s", f.Path)
+		}
 		m := g.Expected(task)
 		m.Started, m.Metrics, m.Usage, m.Notes = second(f.From), f.Metrics, f.Usage, f.Notes
 		a := seal.Attempt{Host: f.Host, Number: f.Attempt, Clock: second(f.To).Local}
