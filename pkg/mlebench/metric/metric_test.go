@@ -116,6 +116,7 @@ func TestRefusals(t *testing.T) {
 		{"rmse", numbersColumn(1e300, 2), numbersColumn(-1e300, 0), "the score leaves the range of float64: it is infinite"},
 		{"r2", numbersColumn(1e200, 2), numbersColumn(-1e200, 0), "the score leaves the range of float64: it is NaN"},
 		{"quadratic-weighted-kappa", numbersColumn(3, 3), numbersColumn(1, 3), `one class only, "3"`},
+		{"quadratic-weighted-kappa", numbersColumn(3), numbersColumn(1), `one class only, "3"`},
 		{"quadratic-weighted-kappa", numbersColumn(1, 3), numbersColumn(1, 2.5), `row 2, column "y": 2.5 is not a whole number`},
 		{"quadratic-weighted-kappa", numbersColumn(1.5, 3), numbersColumn(1, 2), `answers, row 1, column "y": 1.5 is not a whole number`},
 		{"accuracy", textsColumn("a"), textsColumn(), "1 answers and 0 predictions"},
