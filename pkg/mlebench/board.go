@@ -81,18 +81,12 @@ func (b Board) Thresholds() Thresholds {
 }
 
 // medalPositions are the last positions, from 1, that take each medal among n
-// teams.
+// teams. Gold is for a tenth of the teams, 10 at most, and for one more of each
+// 500; silver for a fifth, 50 at most, or a twentieth where that is more; bronze
+// for twice as many.
 func medalPositions(n int) (gold, silver, bronze int) {
 	share := func(of float64) int { return max(1, int(float64(n)*of)) }
-	switch {
-	case n < 100:
-		return share(0.1), share(0.2), share(0.4)
-	case n < 250:
-		return 10, share(0.2), share(0.4)
-	case n < 1000:
-		return 10 + int(float64(n)*0.002), 50, 100
-	}
-	return 10 + int(float64(n)*0.002), share(0.05), share(0.1)
+	return min(share(0.1), 10) + int(float64(n)*0.002), max(min(share(0.2), 50), share(0.05)), max(min(share(0.4), 100), share(0.1))
 }
 
 // Medal is the best medal of a score.

@@ -108,7 +108,9 @@ func TestReadBoardRefuses(t *testing.T) {
 		{"rank,points\n1,2\n", `there is no column "score"; the columns are "rank", "points"`},
 		{"rank,score\n1,2\n2,x\n", `row 2, column "score": "x" is not a number`},
 		{"rank,score\n1,2\n2,nan\n", `row 2, column "score": it is NaN`},
+		{"rank,score\n1,2\n2,-inf\n", `row 2, column "score": it is infinite`},
 		{"rank,score\n1,3\n2,1\n3,2\n", "row 3: the score 2 is better than that of the row before, 1: the best is first"},
+		{"rank,score\n1,2\n2,3\n3,1\n", "row 2: the score 3 is better than that of the row before, 2: the best is first"},
 		{"rank,score\n1,1\n2,3\n3,2\n", "row 3: the score 2 is better than that of the row before, 3: the best is first"},
 	} {
 		_, err := ReadBoard([]byte(c.content))
@@ -116,8 +118,8 @@ func TestReadBoardRefuses(t *testing.T) {
 			t.Errorf("%q: %v; want %s", c.content, err, want)
 		}
 	}
-	b, err := ReadBoard([]byte("\ufeffrank,score\r\n1,0.5\r\n2,0.25\r\n"))
-	if err != nil || b.Teams() != 2 || b.LowerIsBetter() || b.Degenerate() {
+	b, err := ReadBoard([]byte("\ufeffscore,rank\r\n0.5,1\r\n0.25,2\r\n"))
+	if worst, best := b.Ends(); err != nil || b.Teams() != 2 || b.LowerIsBetter() || b.Degenerate() || worst != 0.25 || best != 0.5 {
 		t.Error(b, err)
 	}
 }

@@ -233,9 +233,9 @@ func (c *Competition) Validate(submission []byte) error {
 func (c *Competition) Score(submission []byte) (float64, error) {
 	score, err := c.score(submission)
 	if err != nil {
-		return 0, fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
+		err = fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
 	}
-	return Round(score), nil
+	return Round(score), err
 }
 
 // CheckRows checks the columns and the ids of a submission, a CSV file, and no

@@ -142,7 +142,7 @@ func TestNormalise(t *testing.T) {
 			t.Errorf("%v of %v to %v: %v, %v; want %v", c.score, c.worst, c.best, got, err, c.want)
 		}
 	}
-	for _, c := range [][3]float64{{1, 1, 1}, {2, 1, 1}, {math.NaN(), 0, 1}, {1, 0, math.NaN()}, {1, 0, math.Inf(1)}, {1, math.Inf(-1), 0}} {
+	for _, c := range [][3]float64{{1, 1, 1}, {2, 1, 1}, {math.NaN(), 0, 1}, {1, 0, math.NaN()}, {1, 0, math.Inf(1)}, {1, math.Inf(1), 0}, {1, 1e308, -1e308}} {
 		if got, err := Normalise(c[0], c[1], c[2]); err == nil || got != 0 {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}

@@ -44,6 +44,11 @@ var specs = map[string]struct {
 		"id,gap,energy\n1,0.5,1\n2,0.25,2\n",
 		[]float64{0, 1},
 	},
+	"numbered": {
+		Spec{ID: "numbered", Metric: "multi-class-log-loss", IDColumn: "id", Columns: []string{"y"}},
+		"id,y\n1,1.0\n2,2.0\n",
+		[]float64{0, 1},
+	},
 	"text": {
 		Spec{ID: "text", Metric: "exact-match", IDColumn: "id", Columns: []string{"after"}},
 		"id,after\n0_0,\"one, two\"\n0_1,\n0_2,\"a \"\"b\"\"\nc\"\n",
@@ -106,6 +111,7 @@ func TestScores(t *testing.T) {
 		{"text", "id,after\n0_0,\"one, two\"\n0_1,\n0_2,\"a \"\"b\"\"\nc\"\n", 1, "commas, quotes, lines in cells, an empty cell"},
 		{"text", "id,after\r\n0_0,\"one, two\"\r\n0_1,\r\n0_2,\"a \"\"b\"\"\r\nc\"\r\n", 1, "the same with CR LF"},
 		{"text", "id,after\n0_0,one\n0_1,\" \"\n0_2,\n", 0, "a space is not nothing"},
+		{"numbered", "id,1.0,2.0\n1,0.5,0.5\n2,0,1\n", 0.34657, "ln 2 / 2: a label in the answers names a column as it is written"},
 		{"counts", "id,n\n1,1\n2,3\n", 1, "(2·1 + 0)/2"},
 		{"ratings", "id,y\n1,0.0\n2,4.0\n3,1\n", 1, "whole numbers"},
 	} {
@@ -159,6 +165,7 @@ func TestInvalidSubmissions(t *testing.T) {
 		{"rmse", "id,price\na,1\nb,\"2\nc,3\n", `the file is no CSV: record on line 3; parse error on line 4, column 5: extraneous or missing " in quoted-field`},
 		{"rmse", "id,price\na,1\nb,2\"\nc,3\n", `the file is no CSV: parse error on line 3, column 4: bare " in non-quoted-field`},
 		{"rmse", "id,price\na,1\nb\xff,2\nc,3\n", "line 3 is not UTF-8"},
+		{"rmse", "id,price\na,1\nb,2\n\xff", "line 4 is not UTF-8"},
 		{"rmse", "\xff\xfei\x00d\x00", "the file is UTF-16; write it as UTF-8"},
 		{"rmse", "\xfe\xff\x00i\x00d", "the file is UTF-16; write it as UTF-8"},
 		{"rmse", "\x1f\x8b\x08\x00", "line 1 is not UTF-8"},
@@ -233,8 +240,44 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// How far a submission comes, and how large it may be: 1 MiB for the header, 4 bytes
+// for each of the answers, and 64 for each number or 4 KiB for each text.
+func TestMilestonesAndBounds(t *testing.T) {
+	t.Parallel()
+	for submission, want := range map[string]string{
+		"":                              "submission",
+		"id,cost\na,1\n":                "submission table",
+		"id,price\na,1\n":               "submission table columns",
+		"id,price\na,1\nb,2\nc,three\n": "submission table columns ids",
+		"id,price\na,1\nb,2\nc,3\n":     "submission table columns ids valid submission",
+	} {
+		if got := strings.Join(competition(t, "rmse").Milestones([]byte(submission)), " "); got != want {
+			t.Errorf("%q: %s; want %s", submission, got, want)
+		}
+	}
+	for name, want := range map[string]bounds{
+		"rmse":   {1<<20 + 4*26 + 64*3, 1002, 4},
+		"energy": {1<<20 + 4*31 + 64*4, 1004, 3},
+		"text":   {1<<20 + 4*45 + 4096*3, 1002, 4},
+	} {
+		if got := competition(t, name).most; got != want {
+			t.Errorf("%s: %v; want %v", name, got, want)
+		}
+	}
+}
+
 func TestManyColumnsAreCutShort(t *testing.T) {
 	t.Parallel()
+	for content, want := range map[string]int{"a,b": 0, "a,b,c": 1, "a\nb,c\n": 0, "a,b\nb,c,d\n": 2, "a,\"\n\",b": 2, "a,\",\"": 0} {
+		if got := tooWide([]byte(content), 2); got != want {
+			t.Errorf("%q has more than 2 cells in line %d; want %d", content, got, want)
+		}
+	}
+	for cell, want := range map[string]string{strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` + strings.Repeat("é", 40) + `"…`} {
+		if got := shortened(cell); got != want {
+			t.Errorf("%s is shortened to %s", cell, got)
+		}
+	}
 	if got := quoted(strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n", ",")); !strings.HasSuffix(got, `"k", "l", and 2 more`) {
 		t.Error(got)
 	}

@@ -151,7 +151,7 @@ func (t Table) columns(names []string) ([]int, error) {
 // quoted lists names for a message, the first dozen of them.
 func quoted(names []string) string {
 	const most = 12
-	shown := make([]string, 0, most+1)
+	var shown []string
 	for i, name := range names {
 		if i == most {
 			shown = append(shown, "and "+strconv.Itoa(len(names)-most)+" more")
@@ -167,20 +167,20 @@ func quoted(names []string) string {
 func number(cell string) (v float64, problem string) {
 	trimmed := strings.TrimSpace(cell)
 	if trimmed == "" {
-		return 0, "it is empty"
+		return v, "it is empty"
 	}
 	v, err := strconv.ParseFloat(trimmed, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, strconv.Quote(cell) + " is out of the range of float64"
+		problem = strconv.Quote(cell) + " is out of the range of float64"
 	case err != nil || strings.ContainsAny(trimmed, "xX_"): // hexadecimal is no number of a CSV
-		return 0, shortened(cell) + " is not a number"
+		problem = shortened(cell) + " is not a number"
 	case math.IsNaN(v):
-		return 0, "it is NaN"
+		problem = "it is NaN"
 	case math.IsInf(v, 0):
-		return 0, "it is infinite"
+		problem = "it is infinite"
 	}
-	return v, ""
+	return v, problem
 }
 
 // shortened quotes the beginning of a cell.

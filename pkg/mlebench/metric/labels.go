@@ -55,7 +55,7 @@ func BalancedAccuracy(answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum, labels := 0.0, 0.0
+	var sum, labels float64
 	for _, c := range tally(answers, predictions) {
 		if c.answered > 0 {
 			sum += c.both / c.answered
@@ -88,7 +88,7 @@ func F1Macro(answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum, labels := 0.0, 0.0
+	var sum, labels float64
 	for _, c := range tally(answers, predictions) {
 		sum += c.f1()
 		labels++
@@ -101,7 +101,7 @@ func F1Weighted(answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum := 0.0
+	var sum float64
 	for _, c := range tally(answers, predictions) {
 		sum += c.f1() * c.answered
 	}

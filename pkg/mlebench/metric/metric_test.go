@@ -38,6 +38,7 @@ func TestByHand(t *testing.T) {
 		{"auc-roc", numbersColumn(0, 1, 1), numbersColumn(.5, .5, .9), .75, "a tie and a pair in order: (½ + 1)/2"},
 		{"log-loss", numbersColumn(1, 0), numbersColumn(.5, .75), 1.5 * math.Ln2, "(ln 2 + ln 4)/2"},
 		{"log-loss", numbersColumn(1, 0), numbersColumn(0, 1), 52 * math.Ln2, "clipped at 2⁻⁵²"},
+		{"log-loss", numbersColumn(1, 0), numbersColumn(1, 0), 0x1p-52 + 0x1p-105, "−ln(1 − ε) is ε + ε²/2"},
 		{"rmse", numbersColumn(0, 0), numbersColumn(1, 7), 5, "√((1 + 49)/2)"},
 		{"rmsle", numbersColumn(0, 0), numbersColumn(math.E-1, math.E-1), 1, "log(e) each"},
 		{"mae", numbersColumn(1, 2), numbersColumn(2, 4), 1.5, "(1 + 2)/2"},
@@ -60,6 +61,7 @@ func TestByHand(t *testing.T) {
 		{"multi-class-log-loss", textsColumn("a", "b"), classColumns([]float64{.5, .5}, []float64{.25, .25}), math.Ln2, "rows divided by their sums"},
 		{"multi-class-log-loss", textsColumn("a", "b"), classColumns([]float64{0, 0}, []float64{0, 0}), math.Ln2, "a row of zeros is clipped to equal ones"},
 		{"multi-class-auc-ovr", textsColumn("a", "b"), classColumns([]float64{.5, .5}, []float64{.5, .5}), .5, "ties"},
+		{"multi-class-auc-ovr", textsColumn("a", "b"), classColumns([]float64{.5, .5}, []float64{.5 + 1.001e-5, .5}), .25, "a sum off by less than 1e-8 + 1e-5 of itself; a is the wrong way round, b tied"},
 		{
 			"mcrmse",
 			[]Column{{Numbers: []float64{0}}, {Numbers: []float64{1}}},
@@ -72,7 +74,7 @@ func TestByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := m.Score(c.answers, c.predictions)
-		if err != nil || math.Abs(got-c.want) > 1e-12 {
+		if err != nil || math.Abs(got-c.want) > 1e-12*c.want {
 			t.Errorf("%s: %v, %v; want %v: %s", c.metric, got, err, c.want, c.worked)
 		}
 	}
@@ -91,14 +93,22 @@ func TestRefusals(t *testing.T) {
 		{"auc-roc", numbersColumn(0, 2), numbersColumn(.2, .3), `answers, row 2, column "y": unknown label 2: a binary answer is 0 or 1`},
 		{"auc-roc", numbersColumn(0, 1), numbersColumn(.2), "2 answers and 1 predictions"},
 		{"auc-roc", numbersColumn(), numbersColumn(), "there are no answers"},
+		{"auc-roc", numbersColumn(1), numbersColumn(.2), `the answers hold one class only, "1"`},
+		{"rmse", nil, numbersColumn(1), "0 columns of answers and 1 of predictions"},
+		{"rmse", numbersColumn(1), nil, "1 columns of answers and 0 of predictions"},
+		{"rmse", []Column{{Numbers: []float64{nan}}}, numbersColumn(1), "answers, row 1, column 1: it is NaN"},
+		{"multi-class-log-loss", []Column{{}, {}}, classColumns([]float64{1, 0}), `2 columns of answers and 2 of predictions; it takes the shape "per-class"`},
+		{"multi-class-log-loss", textsColumn("a"), classColumns([]float64{1, 0}), `one class only, "a"`},
+		{"multi-class-auc-ovr", textsColumn("a", "b"), classColumns([]float64{.5, .5}, []float64{.5, .5 + 1.0012e-5}), `row 2, column "a": the probabilities of the row sum to 1.0000100`},
 		{"log-loss", numbersColumn(0, 0), numbersColumn(.2, .3), `the answers hold one class only, "0"`},
 		{"log-loss", numbersColumn(0, 1), numbersColumn(.2, 1.5), `predictions, row 2, column "y": probability 1.5 is outside [0, 1]`},
 		{"log-loss", numbersColumn(0, 1), numbersColumn(-.25, 1), `row 1, column "y": probability -0.25 is outside [0, 1]`},
 		{"f1", numbersColumn(0, 0), numbersColumn(0, 1), "one class only"},
 		{"f1", numbersColumn(0, 1), numbersColumn(0, .5), "unknown label 0.5: a binary prediction is 0 or 1"},
 		{"rmsle", numbersColumn(0, 1), numbersColumn(0, -1), `predictions, row 2, column "y": -1 has no log(1+x)`},
-		{"rmsle", numbersColumn(-3, 1), numbersColumn(0, 1), `answers, row 1, column "y": -3 has no log(1+x)`},
+		{"rmsle", numbersColumn(-1, 1), numbersColumn(0, 1), `answers, row 1, column "y": -1 has no log(1+x)`},
 		{"r2", numbersColumn(2, 2), numbersColumn(1, 2), "the answers are all 2: the score is not defined"},
+		{"r2", numbersColumn(2), numbersColumn(1), "the answers are all 2"},
 		{"spearman", numbersColumn(2, 2), numbersColumn(1, 2), "the answers are all 2"},
 		{"spearman", numbersColumn(1, 2), numbersColumn(3, 3), "the predictions are all 3"},
 		{"poisson-deviance", numbersColumn(-1, 2), numbersColumn(3, 3), "-1 is negative: a count is at least 0"},
@@ -106,6 +116,7 @@ func TestRefusals(t *testing.T) {
 		{"rmse", numbersColumn(1e300, 2), numbersColumn(-1e300, 0), "the score leaves the range of float64: it is infinite"},
 		{"r2", numbersColumn(1e200, 2), numbersColumn(-1e200, 0), "the score leaves the range of float64: it is NaN"},
 		{"quadratic-weighted-kappa", numbersColumn(3, 3), numbersColumn(1, 3), `one class only, "3"`},
+		{"quadratic-weighted-kappa", numbersColumn(3), numbersColumn(1), `one class only, "3"`},
 		{"quadratic-weighted-kappa", numbersColumn(1, 3), numbersColumn(1, 2.5), `row 2, column "y": 2.5 is not a whole number`},
 		{"quadratic-weighted-kappa", numbersColumn(1.5, 3), numbersColumn(1, 2), `answers, row 1, column "y": 1.5 is not a whole number`},
 		{"accuracy", textsColumn("a"), textsColumn(), "1 answers and 0 predictions"},

@@ -43,7 +43,7 @@ func AUC(answers, scores []float64) (float64, error) {
 
 // area is the AUC by the sum of the ranks of class 1 (Mann and Whitney's U).
 func area(answers, scores []float64) float64 {
-	sum, ones := 0.0, 0.0
+	var sum, ones float64
 	for i, rank := range midRanks(scores) {
 		if answers[i] == 1 {
 			sum += rank
@@ -133,9 +133,9 @@ func ClassLogLoss(answers, classes []string, predictions [][]float64) (float64, 
 	if err != nil {
 		return 0, err
 	}
-	loss := 0.0
+	var loss float64
 	for i, c := range of {
-		row := 0.0
+		var row float64
 		for _, column := range predictions {
 			row += clip(column[i])
 		}
@@ -156,7 +156,7 @@ func ClassAUC(answers, classes []string, predictions [][]float64, oneVsOne bool)
 		return 0, err
 	}
 	for i := range of {
-		sum := 0.0
+		var sum float64
 		for _, column := range predictions {
 			sum += column[i]
 		}
@@ -169,7 +169,7 @@ func ClassAUC(answers, classes []string, predictions [][]float64, oneVsOne bool)
 			return 0, exitcode.Dataf("no answer is of class %q: the score is not defined", class)
 		}
 	}
-	total, count := 0.0, 0.0
+	var total, count float64
 	for a := range classes {
 		for b := range classes {
 			if oneVsOne == (a == b) {

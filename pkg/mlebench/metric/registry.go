@@ -74,9 +74,9 @@ func (m Metric) Score(answers, predictions []Column) (float64, error) {
 		cell.Name = columns[cell.Column].Name
 	}
 	if err != nil {
-		return 0, fmt.Errorf("scoring by %s: %w", m.Name, err)
+		err = fmt.Errorf("scoring by %s: %w", m.Name, err)
 	}
-	return score, nil
+	return score, err
 }
 
 func numeric(name string, d Direction, score func(answers, predictions []float64) (float64, error)) Metric {

@@ -10,7 +10,7 @@ import (
 
 // mean averages loss over rows that [numbers] has let pass.
 func mean(answers, predictions []float64, loss func(answer, prediction float64) float64) float64 {
-	sum := 0.0
+	var sum float64
 	for i := range answers {
 		sum += loss(answers[i], predictions[i])
 	}
@@ -135,7 +135,7 @@ func ColumnMean(of func(answers, predictions []float64) (float64, error), answer
 	if len(answers) == 0 || len(answers) != len(predictions) {
 		return 0, exitcode.Dataf("%d columns of answers and %d of predictions", len(answers), len(predictions))
 	}
-	sum := 0.0
+	var sum float64
 	for c := range answers {
 		score, err := of(answers[c], predictions[c])
 		if err != nil {

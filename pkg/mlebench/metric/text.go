@@ -3,7 +3,6 @@ package metric
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // ExactMatch is the share of rows whose texts are equal: an edit distance of 0,
@@ -18,7 +17,7 @@ func Levenshtein(answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum := 0.0
+	var sum float64
 	for i := range answers {
 		sum += float64(distance(answers[i], predictions[i]))
 	}
@@ -27,11 +26,11 @@ func Levenshtein(answers, predictions []string) (float64, error) {
 
 // distance is the edit distance of two texts (Wagner and Fischer, row by row).
 func distance(a, b string) int {
-	row := make([]int, utf8.RuneCountInString(a)+1)
+	other := []rune(a)
+	row := make([]int, len(other)+1)
 	for j := range row {
 		row[j] = j
 	}
-	other := []rune(a)
 	i := 0
 	for _, r := range b {
 		i++
@@ -46,7 +45,7 @@ func distance(a, b string) int {
 			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
 		}
 	}
-	return row[len(other)]
+	return row[len(row)-1]
 }
 
 // JaccardWords is the mean over rows of the words that both texts hold over
@@ -70,7 +69,7 @@ func JaccardSets(answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum := 0.0
+	var sum float64
 	for i := range answers {
 		a, p := set(answers[i]), set(predictions[i])
 		both := 0
@@ -104,7 +103,7 @@ func MAPAt(k int, answers, predictions []string) (float64, error) {
 	if err := sameRows(len(answers), len(predictions)); err != nil {
 		return 0, err
 	}
-	sum := 0.0
+	var sum float64
 	for i := range answers {
 		right := set(answers[i])
 		if len(right) == 0 {
@@ -112,7 +111,7 @@ func MAPAt(k int, answers, predictions []string) (float64, error) {
 		}
 		guesses := strings.Fields(predictions[i])
 		guesses = guesses[:min(k, len(guesses))]
-		hits, precision := 0.0, 0.0
+		var hits, precision float64
 		for at, guess := range guesses {
 			if right[guess] && !slices.Contains(guesses[:at], guess) {
 				hits++

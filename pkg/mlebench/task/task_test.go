@@ -80,6 +80,9 @@ train.csv: 3 rows, 4 columns
 	if diff := cmp.Diff(want, task.Preview); diff != "" {
 		t.Errorf("preview (-want +got):\n%s", diff)
 	}
+	if want := (Limits{WallSeconds: 300, MemoryMB: 4096, Processes: 64, FileMB: 1024, DiskMB: 2048}); task.Limits != want || task.PublicBytes != 16+35+55 {
+		t.Errorf("limits %+v, %d bytes", task.Limits, task.PublicBytes)
+	}
 	if want := "id,kind\n4,a\n5,a\n"; task.Sample != want {
 		t.Errorf("sample %q, want %q", task.Sample, want)
 	}
