@@ -15,9 +15,6 @@ func ValueLoss(spec Value, value, old, target float64) (loss, slope float64) {
 	}
 	clipped := min(max(value, old-spec.Clip), old+spec.Clip)
 	if offClipped := clipped - target; offClipped*offClipped > off*off {
-		if clipped == value {
-			return offClipped * offClipped / 2, offClipped
-		}
 		return offClipped * offClipped / 2, 0
 	}
 	return off * off / 2, off

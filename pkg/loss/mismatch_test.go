@@ -215,65 +215,6 @@ func TestMismatchOfNothing(t *testing.T) {
 	})
 }
 
-// The correction multiplies the policy loss and its gradient, by weights worked
-// out here for whole sequences.
-func TestMismatchMultiplies(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		in := drawSequence(t)
-		spec := Loss{ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
-		spec.Kind = rapid.SampledFrom([]string{"clip", "cispo", "gspo", "gmpo", "dppo", "reinforce", "nll"}).Draw(t, "kind")
-		plain, err := Coefficients(spec, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec.TruncatedIS, spec.Mismatch = drawMismatch(t)
-		m := spec.Mismatch
-		got, err := Coefficients(spec, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		product, tokens := 1.0, 0.0
-		for i, learned := range in.Mask {
-			if learned {
-				product *= math.Exp(in.Old[i]) / math.Exp(in.Sampler[i])
-				tokens++
-			}
-		}
-		masked := 0
-		for i, learned := range in.Mask {
-			if !learned {
-				continue
-			}
-			ratios := map[string]float64{
-				"token": math.Exp(in.Old[i]) / math.Exp(in.Sampler[i]), "sequence": product, "geometric": math.Pow(product, 1/tokens),
-			}
-			w := 1.0
-			if spec.TruncatedIS > 0 {
-				w = min(ratios[m.Weight], spec.TruncatedIS)
-			}
-			if r, ok := ratios[m.Mask]; ok {
-				if m.Inverse {
-					r = 1 / r
-				}
-				if math.Abs(r-m.Low) < 1e-9 || math.Abs(r-m.High) < 1e-9 {
-					t.Skip("on a bound")
-				}
-				if r < m.Low || m.High != 0 && r > m.High {
-					w = 0
-					masked++
-				}
-			}
-			if !close64(got.LogProb[i], w*plain.LogProb[i]) {
-				t.Fatalf("token %d: slope %v, want %v times %v", i, got.LogProb[i], w, plain.LogProb[i])
-			}
-		}
-		if got.Stats.Masked != masked || got.Stats.Tokens != int(tokens) {
-			t.Fatalf("%d of %d tokens are masked, want %d of %v", got.Stats.Masked, got.Stats.Tokens, masked, tokens)
-		}
-	})
-}
-
 // GMPO by hand, with log ratios .1, -.2 and .4 and bounds of .15 and .3. For A = 1
 // the last is held at .3: r = exp((.1 - .2 + .3)/3). For A = -1 the second is held at
 // -.15: r = exp((.1 - .15 + .4)/3). What is held has no gradient, and the others that
