@@ -31,7 +31,7 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 		return nil, err
 	}
 	scores := make([]float64, len(embeddings))
-	nearest, farthest := math.Inf(1), 0.0
+	nearest, farthest := math.Inf(1), math.Inf(-1)
 	for i, e := range embeddings {
 		if !valid[i] {
 			continue
@@ -60,7 +60,8 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 // is none.
 func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
 	var sum []float64
-	first, count := 0, 0.0
+	var first int
+	var count float64
 	for i, e := range embeddings {
 		if !valid[i] {
 			continue

@@ -41,6 +41,10 @@ func TestExplainedVariance(t *testing.T) {
 	if got := sum.ExplainedVariance(); sum != want || math.Abs(got-9./14) > 1e-12 {
 		t.Errorf("explained variance %g of %+v, want 9/14 of %+v", got, sum, want)
 	}
+	small := ValueStats{Tokens: 4, ReturnSum: 12e-9, ReturnSquares: 50e-18, DifferenceSum: 2e-9, DifferenceSquares: 6e-18}
+	if got := small.ExplainedVariance(); math.Abs(got-9./14) > 1e-12 {
+		t.Errorf("explained variance %g in a small unit", got)
+	}
 	var zero ValueStats
 	zero.Record(0, 0, 0, 0)
 	for _, stats := range []ValueStats{{}, zero, {Tokens: 1, ReturnSum: 6, ReturnSquares: 36, DifferenceSum: 2, DifferenceSquares: 4}} {

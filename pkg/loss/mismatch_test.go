@@ -144,6 +144,10 @@ func TestMismatchOfFarSamplers(t *testing.T) {
 			mask Mismatch
 			want float64
 		}{
+			{.5, Mismatch{Mask: "none"}, math.Exp(.5)},
+			{1, Mismatch{Mask: "none", High: 1.5}, 2}, // no mask has no bounds
+			{1, Mismatch{High: 1.5}, 2},
+			{.5, Mismatch{Mask: level, High: 1}, 0},
 			{900, Mismatch{Mask: "none"}, 2},
 			{900, Mismatch{Mask: level, High: 3}, 0},
 			{900, Mismatch{Mask: level, Low: .5, Inverse: true}, 0},

@@ -39,13 +39,13 @@ func TestOneToken(t *testing.T) {
 		Advantage: []float64{-1}, Mask: []bool{true}, Weight: .5,
 	}
 	spec := Loss{
-		Kind: "clip", ClipLow: .2, ClipHigh: .2, DualClip: 1.5, TruncatedIS: 1, SamplerKL: .1, EntropyCoef: .2,
+		Kind: "clip", ClipLow: .2, ClipHigh: .2, DualClip: 1.5, TruncatedIS: .5, SamplerKL: .1, EntropyCoef: .2,
 		KL: KL{Coef: 2, Estimator: "k2", Gradient: "estimator"},
 	}
 	want := map[string]float64{
-		"policy_loss": .75, "reference_loss": .125, "sampler_loss": .3125, "entropy_loss": -.025, "loss": 1.1625,
+		"policy_loss": .375, "reference_loss": .125, "sampler_loss": .3125, "entropy_loss": -.025, "loss": .7875,
 		"ratio": 1.648721270700, "ratio_deviation_max": .648721270700, "clip_dual_share": 1,
-		"old_kl_k1": -.5, "old_kl_k3": .148721270700, "reference_kl": .125, "entropy": .25, "correction": 1,
+		"old_kl_k1": -.5, "old_kl_k3": .148721270700, "reference_kl": .125, "entropy": .25, "correction": .5,
 		"sampler_known_share": 1, "sampler_kl_k1": -2, "sampler_kl_k3": 4.389056098931,
 		"sampler_difference": 2, "sampler_difference_max": 2, "sampler_beyond_share": 1,
 	}
