@@ -38,7 +38,8 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 		}
 		var squares float64
 		for k, x := range e {
-			squares += (float64(x) - centroid[k]) * (float64(x) - centroid[k])
+			off := float64(x) - centroid[k]
+			squares += off * off
 		}
 		scores[i] = math.Sqrt(squares)
 		nearest, farthest = min(nearest, scores[i]), max(farthest, scores[i])

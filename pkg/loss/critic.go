@@ -50,8 +50,9 @@ func (s *ValueStats) Record(value, target, loss, slope float64) {
 	}
 	s.ReturnSum += target
 	s.ReturnSquares += target * target
-	s.DifferenceSum += target - value
-	s.DifferenceSquares += (target - value) * (target - value)
+	difference := target - value
+	s.DifferenceSum += difference
+	s.DifferenceSquares += difference * difference
 }
 
 // ExplainedVariance is 1 - Var(R - V)/Var(R), which is 1 for a critic that
