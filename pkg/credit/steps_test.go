@@ -1,11 +1,8 @@
 package credit
 
 import (
-	"fmt"
 	"math"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -351,35 +348,5 @@ func TestRetainedWindows(t *testing.T) {
 	}
 	if diff := cmp.Diff([]float64{.05, -.3}, rewards(segments), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("the second iteration: %s", diff)
-	}
-}
-
-// TestManyWindows: an iteration costs what its submissions and the windows of 10^5
-// competitions cost, once.
-func TestManyWindows(t *testing.T) {
-	t.Parallel()
-	const tasks = 100_000
-	var stats []shard.Stat
-	for task := range tasks {
-		for i := range 4 {
-			stats = append(stats, shard.Stat{Scope: scopeWindow, Key: fmt.Sprint(task), Name: fromScratch, Value: float64(i) / 4})
-		}
-	}
-	var groups []Group
-	for g := range 64 {
-		groups = append(groups, ofTask(fmt.Sprint(g*7), shard.KindInitial, acted(.9), acted(.1), acted(.5), acted(nan)))
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	_, next, err := steps(t, nil).Assign(1, stats, groups)
-	took := time.Since(began)
-	runtime.ReadMemStats(&after)
-	if err != nil || len(next) != 4*tasks+64*3 {
-		t.Fatalf("%d statistics, %v", len(next), err)
-	}
-	t.Logf("%d competitions, %d scores: %v, %d MB allocated", tasks, len(next), took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
-	if took > 10*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -398,4 +400,32 @@ func TestLiteral(t *testing.T) {
 			rt.Errorf("Q (-equations +ours):\n%s", diff)
 		}
 	})
+}
+
+// What recipes may say.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	type recipe struct {
+		Curriculum struct {
+			Ace Settings `yaml:"ace"`
+		} `yaml:"curriculum"`
+	}
+	const in, first = "curriculum.ace.", "curriculum.ace.stages.0."
+	rows := map[string]string{
+		"": "", in + "history=1": "", first + "block=0": "", first + "top=.5": "", in + "stages=[]": in + "stages",
+		first + "from=1": first + "from", in + "stages.1.from=0": in + "stages.1.from", in + "stages.1.from=1": "", in + "stages.2.from=200": in + "stages.2.from",
+		first + "top=0": first + "top",
+	}
+	for field, wrong := range map[string]string{
+		"uncertainty_weight": "-1", "headroom_weight": "-1", "max_deviation": "-1", "initial_potential": "-1", "penalty": "1.1", "decay": "1.1", "history": "0",
+		"draft": "0", "debug": "0", "improve": "0", "stage_by": "x",
+		"stages.0.rho": "-1", "stages.0.min_weight": "2", "stages.0.epsilon": "2", "stages.0.top": "2", "stages.0.block": "-1",
+	} {
+		rows[in+field+"="+wrong] = in + field
+	}
+	configtest.Checks(t, func() *recipe {
+		var r recipe
+		r.Curriculum.Ace = *DefaultSettings()
+		return &r
+	}, func(r *recipe, c *config.Checker) { validate(c, &r.Curriculum.Ace) }, rows)
 }
