@@ -429,3 +429,32 @@ func TestSettings(t *testing.T) {
 		return &r
 	}, func(r *recipe, c *config.Checker) { validate(c, &r.Curriculum.Ace) }, rows)
 }
+
+// One open state is drawn by its potential, though its weight is 1; equals that rest are
+// drawn alike; stages by steps count those that are done.
+func TestCorners(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	a.spec.Draft, a.spec.StageBy = 1, "steps"
+	a.spec.Stages = []Stage{{Rho: 2, Top: 1, Block: 1}, {From: 5, Rho: 3, Top: 1, Block: 1}}
+	state := updated(t, a, curriculum.State{}, 1, group(1, 0, "leaf", ""))
+	if d := a.distribution(state, state.Entries, 2); d.rule != selectedByPotential || !slices.Equal(d.q, []float64{0, 1}) {
+		t.Errorf("one open state: %+v", d)
+	}
+	for step, from := range map[int]int{5: 0, 6: 5} {
+		if d := a.distribution(state, state.Entries, step); d.stage.From != from {
+			t.Errorf("step %d is of stage %+v", step, d.stage)
+		}
+	}
+	d := distribution{q: make([]float64, 4)}
+	if d.leastRecent([]shard.Entry{{LastSampled: 3}, {LastSampled: 1}, {LastSampled: 2}, {LastSampled: 1}}); !slices.Equal(d.q, []float64{0, .5, 0, .5}) {
+		t.Errorf("those that rest longest: %v", d.q)
+	}
+	a.spec.Adaptive = false
+	if terms, err := a.Explain(state, 2, 8, curriculum.Selection{TaskID: "leaf"}); len(terms) != 3 || terms[2].Value != .5 || err != nil {
+		t.Errorf("without adaptive sampling: %+v, %v", terms, err)
+	}
+	if m := a.Metrics(curriculum.State{}); len(m) != 2 {
+		t.Errorf("metrics of an empty buffer: %v", m)
+	}
+}
