@@ -187,7 +187,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What a seed draws never changes; the settings are those of section 3 and the published code.
+// What a seed draws never changes; the settings are those of the paper on Procgen.
 func TestDrawsStay(t *testing.T) {
 	t.Parallel()
 	if want := (Settings{Replay: .5, Beta: .1, Staleness: .1}); *DefaultSettings() != want {
