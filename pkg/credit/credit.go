@@ -415,13 +415,11 @@ func (c Composition) choose(group Group, segments []Segment, when When) {
 
 func (c Composition) reason(group Group, segments []Segment, at int, when When) string {
 	trace := group.Traces[segments[at].Trace]
-	if when != Mask {
-		switch outcome := shard.Outcome(trace.Score.Outcome); {
-		case outcome == shard.OutcomePreempted:
-			return ReasonPreempted
-		case !outcome.Policys():
-			return ReasonInfra
-		}
+	switch outcome := shard.Outcome(trace.Score.Outcome); {
+	case outcome == shard.OutcomePreempted:
+		return ReasonPreempted
+	case !outcome.Policys():
+		return ReasonInfra
 	}
 	for _, choice := range c.Select {
 		if choice.When() != when {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -68,6 +69,17 @@ func TestTokenTurns(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{2, 1}, trace.Tokens()); diff != "" {
 		t.Errorf("tokens of the turns (-want +got):\n%s", diff)
+	}
+	for messages := range 2 { // more runs than messages are of the last
+		if diff := cmp.Diff([]int{0, 0, -1, 0}, TokenTurns([]bool{true, true, false, true}, messages)); diff != "" {
+			t.Errorf("turns of %d messages (-want +got):\n%s", messages, diff)
+		}
+	}
+	if diff := cmp.Diff([]int{0, -1, 1}, TokenTurns([]bool{true, false, true}, 2)); diff != "" {
+		t.Errorf("turns from the first token (-want +got):\n%s", diff)
+	}
+	if n := Tokens(said(shard.OutcomeOK, 1, 1, 2, 4, 8), Segment{First: 1, Last: 2}); n != 6 {
+		t.Errorf("%d tokens of turns 1 and 2, want 6", n)
 	}
 	two := Trace{Contexts: append(trace.Contexts, said(shard.OutcomeOK, 1, 4).Contexts...)}
 	if diff := cmp.Diff([]int{2, 1, 4}, two.Tokens()); diff != "" {
@@ -192,10 +204,11 @@ func TestDiversityBound(t *testing.T) {
 		trace.Score.Embedding = []float32{x}
 		group.Traces = append(group.Traces, trace)
 	}
-	segments := [][]Segment{{{}, {Trace: 1}, {Trace: 2}, {Trace: 3}}}
+	group.Traces = append(group.Traces, said(shard.OutcomeInfra, 0, 1))
+	segments := [][]Segment{{{}, {Trace: 1}, {Trace: 2}, {Trace: 3}, {Trace: 4}}}
 	// The centre is 0.5025, the distances 0.5025, 0.5025, 0.4975 and 0.5075, their
 	// range 0.01.
-	for bound, want := range map[float64][]float64{0: {50.25, 50.25, 49.75, 50.75}, 50: {50, 50, 49.75, 50}, 1: {1, 1, 1, 1}} {
+	for bound, want := range map[float64][]float64{0: {50.25, 50.25, 49.75, 50.75, 1}, 50: {50, 50, 49.75, 50, 1}, 1: {1, 1, 1, 1, 1}} {
 		factor, err := FactorAxis.Make("diversity", &Diversity{Bound: bound})
 		if err != nil {
 			t.Fatal(err)
@@ -219,30 +232,72 @@ func (p phase) Drop(_ Group, segments []Segment, at int) string {
 	return ""
 }
 
-// TestWhen: rewards 1, 0.6 and 0. Dropped before the statistics, the third does
-// not count: the mean is 0.8. Dropped after, or masked, it does: 0.5333.
+// TestWhen: rewards 1, 0.6 and 0.2, beside one that we failed to score. Dropped before
+// the statistics, the third does not count: the mean is 0.8. Dropped after, or masked, it
+// does: 0.6. Compared with nothing, rewards stay.
 func TestWhen(t *testing.T) {
 	t.Parallel()
-	group := Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, .6, 1), said(shard.OutcomeWrong, 0, 1)}}
-	for when, c := range map[When]struct {
+	group := Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, .6, 1), said(shard.OutcomeWrong, .2, 1), said(shard.OutcomeInfra, 9, 1)}}
+	for _, c := range []struct {
+		when            When
+		advantage       string
 		advantages      []float64
 		dropped, masked string // the third
 	}{
-		Before: {[]float64{.2, -.2, 0}, "low", ""},
-		After:  {[]float64{1 - 1.6/3, .6 - 1.6/3, -1.6 / 3}, "low", ""},
-		Mask:   {[]float64{1 - 1.6/3, .6 - 1.6/3, -1.6 / 3}, "", "low"},
+		{Before, "group", []float64{.2, -.2, 0, 0}, "low", ""},
+		{After, "group", []float64{.4, 0, -.4, 0}, "low", ""},
+		{Mask, "group", []float64{.4, 0, -.4, 0}, "", "low"},
+		{Before, "none", []float64{1, .6, 0, 0}, "low", ""},
+		{After, "none", []float64{1, .6, .2, 0}, "low", ""},
 	} {
-		composition := plain(t, nil)
-		composition.Select = append(composition.Select, phase(when))
+		composition := plain(t, func(s *sections) { s.Advantage.Name = c.advantage })
+		composition.Select = append(composition.Select, phase(c.when))
 		for i, s := range assign(t, composition, group)[0] {
-			dropped, masked := "", ""
-			if i == 2 {
-				dropped, masked = c.dropped, c.masked
-			}
-			if math.Abs(s.Advantage-c.advantages[i]) > 1e-12 || s.Dropped != dropped || s.Masked != masked {
-				t.Errorf("when %d, trace %d: %+v", when, i, s)
+			want := []struct{ dropped, masked string }{{}, {}, {c.dropped, c.masked}, {dropped: ReasonInfra}}[i]
+			if math.Abs(s.Advantage-c.advantages[i]) > 1e-12 || s.Dropped != want.dropped || s.Masked != want.masked {
+				t.Errorf("when %d, trace %d: %+v", c.when, i, s)
 			}
 		}
+	}
+}
+
+// A recipe's choices are all there, and what is no choice is an error of the recipe.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	whole := func() Spec {
+		spec := sections{Advantage: AdvantageSettings{Name: "none"}, Select: Named(ReasonInvalid)}.spec()
+		spec.Factors, spec.Weights = []Choice{{Name: "duration"}}, []Choice{{Name: "duration"}, {Name: "diversity"}}
+		return spec
+	}
+	c, err := New(whole())
+	if err != nil || len(c.Select) != 2 || len(c.Factors) != 1 || len(c.Weights) != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for axis, change := range map[string]func(*Spec){
+		"segments": func(s *Spec) { s.Segments.Name = "x" }, "reward": func(s *Spec) { s.Reward.Name = "x" }, "advantage": func(s *Spec) { s.Advantage.Name = "x" },
+		"select": func(s *Spec) { s.Select = Selection{}.With("x", nil) }, "factors": func(s *Spec) { s.Factors[0].Name = "x" }, "weights": func(s *Spec) { s.Weights[0].Name = "x" },
+	} {
+		spec := whole()
+		change(&spec)
+		if _, err := New(spec); exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("%s: %v, want an error of the recipe", axis, err)
+		}
+	}
+	wrong := plain(t, func(s *sections) { s.Advantage.Baseline = "x" })
+	if _, _, err := wrong.Assign(1, nil, []Group{{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, 0, 1)}}}); exitcode.Code(err) != exitcode.Usage {
+		t.Errorf("baseline x: %v, want an error of the recipe", err)
+	}
+}
+
+// Numbers of turns are those of the trace, of which a segment may begin later.
+func TestTurnsOfSegments(t *testing.T) {
+	t.Parallel()
+	s := Segment{First: 2, Last: 3, Factor: 3, Weight: 5, TurnFactors: []float64{1, 2}, TurnWeights: []float64{2, 4}, MaskedTurns: []bool{false, true}}
+	if s.FactorOf(3) != 6 || s.WeightOf(3) != 20 || s.HasGradient(3) || !s.HasGradient(2) || !(Segment{}).HasGradient(0) {
+		t.Errorf("%+v: factor %g, weight %g", s, s.FactorOf(3), s.WeightOf(3))
+	}
+	if (Segment{Dropped: "x"}).HasGradient(0) || (Segment{Masked: "x"}).HasGradient(0) {
+		t.Error("what is dropped or masked has a gradient")
 	}
 }
 

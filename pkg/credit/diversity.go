@@ -31,14 +31,15 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 		return nil, err
 	}
 	scores := make([]float64, len(embeddings))
-	nearest, farthest := math.Inf(1), 0.0
+	nearest, farthest := math.Inf(1), math.Inf(-1)
 	for i, e := range embeddings {
 		if !valid[i] {
 			continue
 		}
 		var squares float64
 		for k, x := range e {
-			squares += (float64(x) - centroid[k]) * (float64(x) - centroid[k])
+			off := float64(x) - centroid[k]
+			squares += off * off
 		}
 		scores[i] = math.Sqrt(squares)
 		nearest, farthest = min(nearest, scores[i]), max(farthest, scores[i])
@@ -60,7 +61,8 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 // is none.
 func centroid(embeddings [][]float32, valid []bool) ([]float64, error) {
 	var sum []float64
-	first, count := 0, 0.0
+	var first int
+	var count float64
 	for i, e := range embeddings {
 		if !valid[i] {
 			continue

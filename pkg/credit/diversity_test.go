@@ -11,13 +11,13 @@ import (
 func TestDiversityScores(t *testing.T) {
 	t.Parallel()
 	r2, r10 := math.Sqrt2, math.Sqrt(10)
-	got, err := DiversityScores([][]float32{{0, 0}, {4, 0}, {0, 0}, {0, 4}}, allValid(4))
-	if err != nil {
-		t.Fatal(err)
+	for _, unit := range []float32{1. / 65536, 1, 65536} { // which does not matter, nor what does not count
+		got, err := DiversityScores([][]float32{{7}, {0, 0}, {4 * unit, 0}, {0, 0}, {0, 4 * unit}}, []bool{false, true, true, true, true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nearAll(t, "d", got, []float64{0, r2 / (r10 - r2), r10 / (r10 - r2), r2 / (r10 - r2), r10 / (r10 - r2)})
 	}
-	near4 := []float64{r2 / (r10 - r2), r10 / (r10 - r2), r2 / (r10 - r2), r10 / (r10 - r2)}
-	nearAll(t, "d", got, near4)
-	near(t, "largest less smallest d", got[1]-got[0], 1)
 }
 
 // A range of 0 is defined as "nobody is more diverse": advantages stay.
@@ -57,6 +57,7 @@ func TestDiversityErrors(t *testing.T) {
 	}{
 		{"missing", [][]float32{{1}, nil}, "embedding of response 1 has 0 numbers, that of response 0 has 1"},
 		{"none at all", [][]float32{nil, nil}, "embedding of response 0 has 0 numbers"},
+		{"marks", [][]float32{{1}}, "1 embeddings, 2 valid marks"},
 		{"NaN", [][]float32{{1, 2}, {3, nan}}, "number 1 of the embedding of response 1 is NaN"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

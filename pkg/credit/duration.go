@@ -83,11 +83,7 @@ func (d duration) Factor(groups []Group, segments [][]Segment) ([][]float64, err
 		for i, weights := range turns[g] {
 			factors[g][i] = 1
 			if len(weights) > 0 {
-				sum := 0.0
-				for _, w := range weights {
-					sum += w
-				}
-				factors[g][i] = sum / float64(len(weights))
+				factors[g][i] = mean(weights)
 			}
 		}
 	}

@@ -130,6 +130,19 @@ func TestDurationPlaces(t *testing.T) {
 	if math.Abs(got[0].Advantage-.25) > 1e-15 || got[1].Advantage != 1 || math.Abs(got[0].WeightOf(1)-2./3) > 1e-15 || got[1].WeightOf(0) != 2 {
 		t.Errorf("%+v", got)
 	}
+	// Two factors multiply.
+	c.Weights = []Factor{late, late}
+	if got = assign(t, c, turns)[0]; math.Abs(got[0].WeightOf(1)-4./9) > 1e-15 || got[1].WeightOf(0) != 4 {
+		t.Errorf("twice: %+v", got)
+	}
+	c.Weights = []Factor{late}
+	// What counts as not sampled enters no mean and weighs 1, as what said nothing does.
+	silent := Group{Traces: append(turns.Traces, said(shard.OutcomeInvalid, 0))}
+	silent.Traces[2].Contexts[0].TurnTokens = nil
+	factors, err := early.Factor([]Group{silent}, [][]Segment{{{Last: 1, Dropped: "x"}, {Trace: 1}, {Trace: 2, Last: -1}}})
+	if diff := cmp.Diff([][]float64{{1, 1, 1}}, factors); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 	// A segment for each turn is an action of its own.
 	if c.Segments, err = SegmentsAxis.Make("turn", nil); err != nil {
 		t.Fatal(err)

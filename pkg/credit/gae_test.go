@@ -73,6 +73,18 @@ func TestTokenGAE(t *testing.T) {
 	}
 }
 
+func TestLearnedSpan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mask       []bool
+		first, end int
+	}{{[]bool{false, true, false, true, true, false}, 1, 5}, {[]bool{true}, 0, 1}, {[]bool{false}, 0, 0}} {
+		if first, end := LearnedSpan(c.mask); first != c.first || end != c.end {
+			t.Errorf("%v: %d to %d, want %d to %d", c.mask, first, end, c.first, c.end)
+		}
+	}
+}
+
 // Masked tokens before the first learned one and after the last change nothing,
 // and where no others are masked the setting does not either.
 func TestTokenGAEOfOneTurn(t *testing.T) {

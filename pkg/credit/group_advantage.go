@@ -184,14 +184,15 @@ func Whiten(advantages []float64, tokens []int, ddof int) ([]float64, error) {
 		count += float64(tokens[i])
 	}
 	whitened := make([]float64, len(advantages))
-	if len(present) == 0 || isConstant(present) {
+	if isConstant(present) {
 		return whitened, nil
 	}
 	mean := sum / count
 	var squares float64
 	for i, a := range advantages {
 		if tokens[i] > 0 {
-			squares += float64(tokens[i]) * (a - mean) * (a - mean)
+			off := a - mean
+			squares += float64(tokens[i]) * off * off
 		}
 	}
 	divisor := math.Sqrt(max(squares/count, whiteningFloor))
@@ -225,7 +226,8 @@ func std(values []float64, ddof int) float64 {
 	m := mean(values)
 	var squares float64
 	for _, v := range values {
-		squares += (v - m) * (v - m)
+		off := v - m
+		squares += off * off
 	}
 	return math.Sqrt(squares / float64(len(values)-ddof))
 }

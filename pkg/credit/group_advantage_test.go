@@ -146,7 +146,7 @@ func TestGroupOfOne(t *testing.T) {
 		{verlAdvantage, .4999995000005}, // 0.5 / 1.000001
 		{trlAdvantage, 0},
 		{nemoAdvantage, 0},
-		{AdvantageSettings{Baseline: "mean", Scale: "none", GroupOfOne: "reward"}, .5},
+		{AdvantageSettings{Baseline: "mean", Scale: "none", Epsilon: 1, GroupOfOne: "reward"}, .5},
 		// Without a baseline there is nothing to compare it with anyway.
 		{AdvantageSettings{Baseline: "none", Scale: "none", GroupOfOne: "zero"}, .5},
 		{AdvantageSettings{Baseline: "none", Scale: "std", ZeroScale: "keep", GroupOfOne: "zero"}, .5},
@@ -196,6 +196,11 @@ func TestAdvantageClip(t *testing.T) {
 		t.Fatal(err)
 	}
 	nearAll(t, "advantage", got, []float64{-1.5, 0, 1.5, -.379662117223})
+	spec.Clip = .25
+	if got, err = GroupAdvantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil); err != nil {
+		t.Fatal(err)
+	}
+	nearAll(t, "advantage", got, []float64{-.25, 0, .25, -.25})
 }
 
 func TestAdvantageErrors(t *testing.T) {
@@ -247,6 +252,7 @@ func TestWhiten(t *testing.T) {
 		{"GAE, ddof 0: OpenRLHF", []float64{.46575, .385, .3}, []int{1, 1, 1}, 0, []float64{1.214143931507, .020933516060, -1.235077447568}},
 		{"constant", []float64{.7, .7, .7, .7, .7, .7, .7}, []int{3, 1, 4, 1, 5, 9, 2}, 1, make([]float64, 7)},
 		{"one token", []float64{2, 5}, []int{1, 0}, 1, []float64{0, 0}},
+		{"what has no tokens is not looked at", []float64{math.NaN(), 1, 0}, []int{0, 2, 4}, 1, []float64{0, 1.290994424530, -.645497212265}},
 		{"no tokens", []float64{2, 5}, []int{0, 0}, 0, []float64{0, 0}},
 		{"empty", nil, nil, 1, nil},
 	} {
@@ -257,6 +263,9 @@ func TestWhiten(t *testing.T) {
 			}
 			nearAll(t, "advantage", got, test.want)
 		})
+	}
+	if _, err := Whiten([]float64{1}, []int{1, 1}, 1); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("a token count too many: error %v, want a bug", err)
 	}
 	if _, err := Whiten([]float64{1, math.NaN()}, []int{1, 1}, 1); err == nil || exitcode.Code(err) != exitcode.Data {
 		t.Errorf("NaN advantage: error %v, want a data error", err)

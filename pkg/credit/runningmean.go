@@ -78,7 +78,8 @@ func (w window) mean(deviations float64) float64 {
 	}
 	mu := sum / n
 	for _, s := range w.scores {
-		square += (s.Value - mu) * (s.Value - mu)
+		off := s.Value - mu
+		square += off * off
 	}
 	bound := mu - deviations*math.Sqrt(square/n)
 	if deviations == 0 {

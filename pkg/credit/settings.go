@@ -50,11 +50,10 @@ func checkStatistic(c *config.Checker, a AdvantageSettings) {
 	c.Share("advantage.lambda", a.Lambda)
 	c.Choice("advantage.masked", a.Masked)
 	c.Choice("advantage.baseline", a.Baseline)
-	scale := c.Choice("advantage.scale", a.Scale)
+	c.Choice("advantage.scale", a.Scale)
 	c.Between("advantage.ddof", a.DDof, 0, 1)
 	c.NotNegative("advantage.epsilon", a.Epsilon)
-	zero := c.Choice("advantage.zero_scale", a.ZeroScale)
-	if scale && zero && a.ZeroScale == "divide" {
+	if c.Choice("advantage.zero_scale", a.ZeroScale); a.ZeroScale == "divide" {
 		switch deviation := a.Scale == "std" || a.Scale == "leave_one_out_std"; {
 		case a.Epsilon == 0 && a.Scale == "leave_one_out_std":
 			c.Add("advantage.zero_scale", a.ZeroScale, "divides by 0 when the others of a group agree; set advantage.epsilon, or keep")

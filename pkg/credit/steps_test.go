@@ -261,9 +261,16 @@ func TestInvalidTurns(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Segment{}, "Factor", "Weight")); diff != "" {
 		t.Errorf("credit (-want +got):\n%s", diff)
 	}
-	for turn, learned := range []bool{false, true, true} {
-		if got[0].HasGradient(turn) != learned {
-			t.Errorf("turn %d is learned from: %v", turn, !learned)
+	got = assign(t, steps(t, nil), ofTask("a", shard.KindInitial, acted(.4, nan, nan, -1, .5)))[0]
+	if diff := cmp.Diff([]bool{true, true, false, false}, got[1].MaskedTurns); diff != "" {
+		t.Errorf("masked turns of a later segment (-want +got):\n%s", diff)
+	}
+	// Of what a mask finds, the gradient alone is taken, whatever the choice looks at.
+	masked := Selection{{Name: ReasonBelowPercentile, Settings: &Picked{Mask: true, Own: &BelowPercentile{70, 4}}}, {Name: ReasonInvalidTurns, Settings: &Picked{Mask: true}}}
+	got = assign(t, steps(t, masked), ofTask("a", shard.KindInitial, acted(nan, .1), acted(.2, .3), acted(.4)))[0]
+	for i, reason := range []string{ReasonBelowPercentile, ReasonBelowPercentile, ReasonBelowPercentile, ""} {
+		if got[i].Masked != reason || got[i].Dropped != "" || (got[i].MaskedTurns != nil) != (i == 0) {
+			t.Errorf("segment %d: %+v, want %q masked", i, got[i], reason)
 		}
 	}
 }

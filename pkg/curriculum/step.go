@@ -102,7 +102,8 @@ func MeanVariance(values []float64) (mean, variance float64) {
 	}
 	mean = sum / n
 	for _, x := range values {
-		squares += (x - mean) * (x - mean)
+		off := x - mean
+		squares += off * off
 	}
 	return mean, squares / n
 }

@@ -191,26 +191,3 @@ func checkInputs(spec Loss, in TokenInputs) error {
 	}
 	return nil
 }
-
-// sequenceLogRatio is the mean over masked-in tokens of new - old, the
-// logarithm of the ratio of gspo and gmpo, which holds each first; 0 for the
-// other kinds.
-func sequenceLogRatio(spec Loss, in TokenInputs) float64 {
-	if spec.Kind != "gspo" && spec.Kind != "gmpo" {
-		return 0
-	}
-	var sum, count float64
-	for t, learned := range in.Mask {
-		if !learned {
-			continue
-		}
-		x := tokenAt(in, t)
-		logRatio := x.new - x.old
-		if spec.Kind == "gmpo" {
-			logRatio, _ = hold(spec, x)
-		}
-		sum += logRatio
-		count++
-	}
-	return sum / max(count, 1)
-}

@@ -255,34 +255,39 @@ func TestPenaltyImportance(t *testing.T) {
 	near(t, "slope", gradient.LogProb[0], .44)
 }
 
-// Log-ratios .5, -.3, 1.2 of the old policy to the sampler,
-// truncated at 2. The weights multiply the policy term alone.
-func TestTruncatedImportanceVector(t *testing.T) {
+// What lies on a bound is within it, and an advantage of 0 has no bound: the slope by
+// kind, at log-probabilities whose ratio is the bound exactly.
+func TestOnTheBound(t *testing.T) {
 	t.Parallel()
-	in := TokenInputs{
-		New: []float64{-1, -1, -1}, Old: []float64{-1, -1, -1}, Sampler: []float64{-1.5, -.7, -2.2},
-		Advantage: []float64{1, 1, 1}, Mask: []bool{true, true, true}, Weight: 1,
-	}
-	gradient := mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2, TruncatedIS: 2}, in)
-	nearAll(t, "slope", gradient.LogProb, []float64{-1.648721270700, -.740818220682, -2})
-	gradient = mustCoefficients(t, Loss{Kind: "clip", ClipLow: .2, ClipHigh: .2}, in)
-	nearAll(t, "slope without correction", gradient.LogProb, []float64{-1, -1, -1})
-}
-
-// At the first epoch new and old log-probabilities are the same bits, and
-// the ratio is 1, not nearly 1.
-func TestRatioIsExactlyOne(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"clip", "cispo", "gspo", "dppo", "reinforce", "nll"} {
-		in := TokenInputs{Mask: make([]bool, 1000), Weight: 1}
-		for i := range in.Mask {
-			logProb := float64(float32(-math.Pow(1.01, float64(i)) / 300))
-			in.Mask[i] = true
-			in.New, in.Old, in.Advantage = append(in.New, logProb), append(in.Old, logProb), append(in.Advantage, 1)
-		}
-		s := mustCoefficients(t, Loss{Kind: kind, ClipLow: .2, ClipHigh: .2, RatioClamp: 20, TruncatedIS: 2}, in).Stats
-		if s.MaxRatioDeviation != 0 || s.RatioSum != 1000 || s.CorrectionSum != 1000 || s.OldK3Sum != 0 {
-			t.Errorf("%s: ratio deviates by %g, sums to %v; corrections sum to %v, k3 to %v", kind, s.MaxRatioDeviation, s.RatioSum, s.CorrectionSum, s.OldK3Sum)
+	quarter := math.Exp(.25)
+	difference := 1 - math.Exp(-1) // of probabilities, at log-probabilities 0 and -1
+	for _, test := range []struct {
+		name             string
+		spec             Loss
+		new, old         float64
+		advantage, slope float64
+	}{
+		{"gmpo, upper", Loss{Kind: "gmpo", ClipHigh: .25}, -1, -1.25, 1, -quarter},
+		{"gmpo, lower", Loss{Kind: "gmpo", ClipLow: .25}, -1.25, -1, -.5, .5 / quarter},
+		{"gmpo, no advantage", Loss{Kind: "gmpo", ClipHigh: .1}, -1, -1.25, 0, 0},
+		{"gmpo, no advantage", Loss{Kind: "gmpo", ClipLow: .1}, -1.25, -1, 0, 0},
+		{"gmpo, small advantage", Loss{Kind: "gmpo", ClipLow: .1}, -1.25, -1, .5, -.5 / quarter},
+		{"cispo, upper", Loss{Kind: "cispo", ClipHigh: 1, ClipAbsolute: true}, -1, -1, 1, -1},
+		{"cispo, lower", Loss{Kind: "cispo", ClipHigh: 1}, -1, -1, 1, -1},
+		{"dppo, upper", Loss{Kind: "dppo", ClipHigh: difference}, 0, -1, 1, -math.E},
+		{"dppo, lower", Loss{Kind: "dppo", ClipLow: difference}, -1, 0, -1, 1 / math.E},
+		{"dppo, no advantage", Loss{Kind: "dppo"}, 0, -1, 0, 0},
+		{"dppo, no advantage", Loss{Kind: "dppo"}, -1, 0, 0, 0},
+		{"dppo, small advantage", Loss{Kind: "dppo", ClipHigh: 1}, -1, 0, .5, -.5 / math.E},
+		{"dual clip", Loss{Kind: "clip", ClipHigh: 9, DualClip: quarter}, -1, -1.25, -1, quarter},
+		{"ratio clamp", Loss{Kind: "clip", ClipHigh: 9, RatioClamp: .25}, -1, -1.25, 1, -quarter},
+		{"ratio clamp, beyond", Loss{Kind: "clip", ClipHigh: 9, RatioClamp: .2}, -1, -1.25, 1, 0},
+	} {
+		in := TokenInputs{New: []float64{test.new}, Old: []float64{test.old}, Advantage: []float64{test.advantage}, Mask: []bool{true}, Weight: 1}
+		gradient := mustCoefficients(t, test.spec, in)
+		near(t, test.name, gradient.LogProb[0], test.slope)
+		if s := gradient.Stats; s.ClippedHigh+s.ClippedLow+s.ClippedDual != 0 {
+			t.Errorf("%s is counted as clipped: %+v", test.name, s)
 		}
 	}
 }
@@ -307,14 +312,18 @@ func TestCoefficientErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"new", func(_ *Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exitcode.Failed, "new log-probability of token 2 is NaN"},
-		{"old", func(_ *Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exitcode.Failed, "old log-probability of token 1 is -Inf"},
-		{"reference", func(_ *Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exitcode.Failed, "reference log-probability of token 1 is NaN"},
-		{"sampler, trl#6166", func(_ *Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exitcode.Failed, "sampler log-probability of token 1 is NaN"},
-		{"entropy", func(_ *Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf"},
-		{"advantage", func(_ *Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN"},
-		{"k3 overflows", func(_ *Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp"},
-		{"weight", func(_ *Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of token 0 is NaN"},
+		{"new", func(_ *Loss, in *TokenInputs) { in.New[2] = math.NaN() }, exitcode.Failed, "new log-probability of token 2 is NaN, want a finite number"},
+		{"old", func(_ *Loss, in *TokenInputs) { in.Old[1] = math.Inf(-1) }, exitcode.Failed, "old log-probability of token 1 is -Inf, want a finite number"},
+		{"reference", func(_ *Loss, in *TokenInputs) { in.Reference[1] = math.NaN() }, exitcode.Failed, "reference log-probability of token 1 is NaN, want a finite number"},
+		{"sampler, trl#6166", func(_ *Loss, in *TokenInputs) { in.Sampler[1] = math.NaN() }, exitcode.Failed, "sampler log-probability of token 1 is NaN, want a finite number"},
+		{"entropy", func(_ *Loss, in *TokenInputs) { in.Entropy[1] = math.Inf(1) }, exitcode.Failed, "entropy of token 1 is +Inf, want a finite number"},
+		{"advantage", func(_ *Loss, in *TokenInputs) { in.Advantage[1] = math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN, want a finite number"},
+		{"k3 overflows", func(_ *Loss, in *TokenInputs) { in.Reference[1] = 800 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp and loss.kl.output_clamp"},
+		{"sampler beyond squares", func(spec *Loss, in *TokenInputs) { spec.SamplerKL, in.Sampler[1] = 1, 1e200 }, exitcode.Failed, "loss of token 1 is +Inf, want a finite number: set loss.ratio_clamp, loss.kl.input_clamp and loss.kl.output_clamp"},
+		{"advantage, without old", func(spec *Loss, in *TokenInputs) { spec.Kind, in.Old, in.Advantage[1] = "reinforce", nil, math.NaN() }, exitcode.Failed, "advantage of token 1 is NaN, want a finite number"},
+		{"weights", func(_ *Loss, in *TokenInputs) { in.Weights = []float64{1, 1} }, exitcode.Bug, "2 weights for 3 tokens"},
+		{"weight below 0", func(_ *Loss, in *TokenInputs) { in.Weights = []float64{1, -1, 1} }, exitcode.Bug, "weight of token 1 is -1, want 0 or more"},
+		{"weight", func(_ *Loss, in *TokenInputs) { in.Weight = math.NaN() }, exitcode.Bug, "weight of token 0 is NaN, want 0 or more"},
 		{"no reference", func(_ *Loss, in *TokenInputs) { in.Reference = nil }, exitcode.Bug, "reference log-probability: 0 values for 3 tokens"},
 		{"no old", func(_ *Loss, in *TokenInputs) { in.Old = nil }, exitcode.Bug, "old log-probability: 0 values for 3 tokens"},
 		{"short entropy", func(_ *Loss, in *TokenInputs) { in.Entropy = in.Entropy[:2] }, exitcode.Bug, "entropy: 2 values for 3 tokens"},
@@ -326,7 +335,7 @@ func TestCoefficientErrors(t *testing.T) {
 			spec, in := spec, good()
 			test.change(&spec, &in)
 			_, err := Coefficients(spec, in)
-			if err == nil || !strings.Contains(err.Error(), test.want) || exitcode.Code(err) != test.code {
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) || exitcode.Code(err) != test.code {
 				t.Errorf("error %v (code %d), want %q (code %d)", err, exitcode.Code(err), test.want, test.code)
 			}
 		})

@@ -15,9 +15,6 @@ func ValueLoss(spec Value, value, old, target float64) (loss, slope float64) {
 	}
 	clipped := min(max(value, old-spec.Clip), old+spec.Clip)
 	if offClipped := clipped - target; offClipped*offClipped > off*off {
-		if clipped == value {
-			return offClipped * offClipped / 2, offClipped
-		}
 		return offClipped * offClipped / 2, 0
 	}
 	return off * off / 2, off
@@ -53,8 +50,9 @@ func (s *ValueStats) Record(value, target, loss, slope float64) {
 	}
 	s.ReturnSum += target
 	s.ReturnSquares += target * target
-	s.DifferenceSum += target - value
-	s.DifferenceSquares += (target - value) * (target - value)
+	difference := target - value
+	s.DifferenceSum += difference
+	s.DifferenceSquares += difference * difference
 }
 
 // ExplainedVariance is 1 - Var(R - V)/Var(R), which is 1 for a critic that

@@ -95,7 +95,7 @@ func checkSlope(t *rapid.T, by string, got float64, loss func(float64) float64) 
 func nearKink(spec Loss, in TokenInputs, i int) bool {
 	logRatio := in.New[i] - in.Old[i]
 	if spec.Kind == "gspo" {
-		logRatio = sequenceLogRatio(spec, in)
+		logRatio = newSequence(spec, in).logRatio
 	}
 	for _, edge := range []float64{math.Log(1 - spec.ClipLow), math.Log(1 + spec.ClipHigh), math.Log(max(spec.DualClip, 1e-9))} {
 		if math.Abs(logRatio-edge) < 2*differenceStep {

@@ -9,21 +9,27 @@ import (
 
 // sequence is what the losses of all tokens of a sequence depend on.
 type sequence struct {
-	logRatio        float64 // of gspo and gmpo
+	logRatio        float64 // of gspo and gmpo: the mean over the learned tokens of new - old, which gmpo holds first
 	gapSum, gapMean float64 // of old - sampler, over the learned tokens
 }
 
 func newSequence(spec Loss, in TokenInputs) sequence {
-	s := sequence{logRatio: sequenceLogRatio(spec, in)}
-	var count float64
+	var s sequence
+	var sum, count float64
 	for t, learned := range in.Mask {
-		if learned {
-			x := tokenAt(in, t)
-			s.gapSum += x.old - x.sampler
-			count++
+		if !learned {
+			continue
 		}
+		x := tokenAt(in, t)
+		logRatio := x.new - x.old
+		if spec.Kind == "gmpo" {
+			logRatio, _ = hold(spec, x)
+		}
+		sum += logRatio
+		s.gapSum += x.old - x.sampler
+		count++
 	}
-	s.gapMean = s.gapSum / max(count, 1)
+	s.logRatio, s.gapMean = sum/max(count, 1), s.gapSum/max(count, 1)
 	return s
 }
 

@@ -144,6 +144,10 @@ func TestMismatchOfFarSamplers(t *testing.T) {
 			mask Mismatch
 			want float64
 		}{
+			{.5, Mismatch{Mask: "none"}, math.Exp(.5)},
+			{1, Mismatch{Mask: "none", High: 1.5}, 2}, // no mask has no bounds
+			{1, Mismatch{High: 1.5}, 2},
+			{.5, Mismatch{Mask: level, High: 1}, 0},
 			{900, Mismatch{Mask: "none"}, 2},
 			{900, Mismatch{Mask: level, High: 3}, 0},
 			{900, Mismatch{Mask: level, Low: .5, Inverse: true}, 0},
@@ -211,65 +215,6 @@ func TestMismatchOfNothing(t *testing.T) {
 		}
 		if s := got.Stats; s.CorrectionSum != float64(s.Tokens) || s.Masked != 0 || onPolicy && s.MaxRatioDeviation != 0 {
 			t.Fatalf("weights of %d tokens sum to %v, %d are masked, ratios deviate by %v", s.Tokens, s.CorrectionSum, s.Masked, s.MaxRatioDeviation)
-		}
-	})
-}
-
-// The correction multiplies the policy loss and its gradient, by weights worked
-// out here for whole sequences.
-func TestMismatchMultiplies(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		in := drawSequence(t)
-		spec := Loss{ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
-		spec.Kind = rapid.SampledFrom([]string{"clip", "cispo", "gspo", "gmpo", "dppo", "reinforce", "nll"}).Draw(t, "kind")
-		plain, err := Coefficients(spec, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec.TruncatedIS, spec.Mismatch = drawMismatch(t)
-		m := spec.Mismatch
-		got, err := Coefficients(spec, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		product, tokens := 1.0, 0.0
-		for i, learned := range in.Mask {
-			if learned {
-				product *= math.Exp(in.Old[i]) / math.Exp(in.Sampler[i])
-				tokens++
-			}
-		}
-		masked := 0
-		for i, learned := range in.Mask {
-			if !learned {
-				continue
-			}
-			ratios := map[string]float64{
-				"token": math.Exp(in.Old[i]) / math.Exp(in.Sampler[i]), "sequence": product, "geometric": math.Pow(product, 1/tokens),
-			}
-			w := 1.0
-			if spec.TruncatedIS > 0 {
-				w = min(ratios[m.Weight], spec.TruncatedIS)
-			}
-			if r, ok := ratios[m.Mask]; ok {
-				if m.Inverse {
-					r = 1 / r
-				}
-				if math.Abs(r-m.Low) < 1e-9 || math.Abs(r-m.High) < 1e-9 {
-					t.Skip("on a bound")
-				}
-				if r < m.Low || m.High != 0 && r > m.High {
-					w = 0
-					masked++
-				}
-			}
-			if !close64(got.LogProb[i], w*plain.LogProb[i]) {
-				t.Fatalf("token %d: slope %v, want %v times %v", i, got.LogProb[i], w, plain.LogProb[i])
-			}
-		}
-		if got.Stats.Masked != masked || got.Stats.Tokens != int(tokens) {
-			t.Fatalf("%d of %d tokens are masked, want %d of %v", got.Stats.Masked, got.Stats.Tokens, masked, tokens)
 		}
 	})
 }

@@ -23,10 +23,7 @@ func LearningRate(spec Optimizer, step, total int) (float64, error) {
 	if step <= spec.WarmupSteps {
 		return spec.LearningRate * float64(step) / float64(spec.WarmupSteps), nil
 	}
-	done := 1.0
-	if total > spec.WarmupSteps {
-		done = min(1, float64(step-spec.WarmupSteps)/float64(total-spec.WarmupSteps))
-	}
+	done := min(1, float64(step-spec.WarmupSteps)/float64(max(total-spec.WarmupSteps, 1)))
 	switch spec.Decay {
 	case "constant":
 		return spec.LearningRate, nil
@@ -44,10 +41,10 @@ func LearningRate(spec Optimizer, step, total int) (float64, error) {
 // iteration-1. Version 0 is the initial policy. An interval of 0 never
 // refreshes (ExIt §2.2, M).
 func ReferenceVersion(every, iteration int) int {
-	if every < 1 || iteration < 1 {
+	if every < 1 {
 		return 0
 	}
-	return (iteration - 1) / every * every
+	return max(iteration-1, 0) / every * every
 }
 
 // RefreshDue reports whether the reference is refreshed with the policy of

@@ -15,23 +15,27 @@ func TestLearningRate(t *testing.T) {
 		decay string
 		step  int
 		want  float64
+		total int
 	}{
-		{"constant", 1, .5},
-		{"constant", 2, 1},
-		{"constant", 3, 1},
-		{"constant", 10, 1},
-		{"linear", 1, .5},
-		{"linear", 2, 1},
-		{"linear", 6, .6}, // half way: 1 - .8/2
-		{"linear", 10, .2},
-		{"linear", 12, .2}, // after the end
-		{"cosine", 2, 1},
-		{"cosine", 4, .882842712475}, // a quarter: .2 + .8·(1+√½)/2
-		{"cosine", 6, .6},
-		{"cosine", 10, .2},
+		{"linear", 2, 1, 2}, // all steps are warmup
+		{"linear", 3, .2, 2},
+		{"cosine", 3, .2, 1},
+		{"constant", 1, .5, 10},
+		{"constant", 2, 1, 10},
+		{"constant", 3, 1, 10},
+		{"constant", 10, 1, 10},
+		{"linear", 1, .5, 10},
+		{"linear", 2, 1, 10},
+		{"linear", 6, .6, 10}, // half way: 1 - .8/2
+		{"linear", 10, .2, 10},
+		{"linear", 12, .2, 10}, // after the end
+		{"cosine", 2, 1, 10},
+		{"cosine", 4, .882842712475, 10}, // a quarter: .2 + .8·(1+√½)/2
+		{"cosine", 6, .6, 10},
+		{"cosine", 10, .2, 10},
 	} {
 		spec := Optimizer{LearningRate: 1, WarmupSteps: 2, Decay: test.decay, MinRatio: .2}
-		got, err := LearningRate(spec, test.step, 10)
+		got, err := LearningRate(spec, test.step, test.total)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,10 +46,10 @@ func TestLearningRate(t *testing.T) {
 	if err != nil || got != 3e-4 {
 		t.Errorf("without warmup the first rate is %v (%v), want 3e-4", got, err)
 	}
-	if _, err := LearningRate(Optimizer{Decay: "step"}, 1, 10); exitcode.Code(err) != exitcode.Usage {
+	if got, err := LearningRate(Optimizer{Decay: "step"}, 1, 10); got != 0 || exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("unknown decay: error %v, want a usage error", err)
 	}
-	if _, err := LearningRate(Optimizer{Decay: "constant"}, 0, 10); exitcode.Code(err) != exitcode.Bug {
+	if got, err := LearningRate(Optimizer{Decay: "constant"}, 0, 10); got != 0 || exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("step 0: error %v, want a bug", err)
 	}
 }
@@ -57,6 +61,9 @@ func TestReferenceVersion(t *testing.T) {
 	for i, version := range want {
 		if got := ReferenceVersion(3, i+1); got != version {
 			t.Errorf("iteration %d: reference version %d, want %d", i+1, got, version)
+		}
+		if ReferenceVersion(1, i) != max(i-1, 0) || RefreshDue(1, i) != (i > 0) {
+			t.Errorf("an interval of 1: iteration %d has reference version %d; version %d refreshes: %v", i, ReferenceVersion(1, i), i, RefreshDue(1, i))
 		}
 		if got := RefreshDue(3, i); got != (i == 3 || i == 6) {
 			t.Errorf("version %d: refresh due %v", i, got)
@@ -70,22 +77,22 @@ func TestReferenceVersion(t *testing.T) {
 // ExIt §2.2: ref ← α·policy + (1-α)·ref.
 func TestRefreshReference(t *testing.T) {
 	t.Parallel()
-	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32)}
+	policy := []float32{1, -2, .1, float32(math.SmallestNonzeroFloat32), float32(math.Copysign(0, -1))}
 	for _, test := range []struct {
 		alpha float64
 		want  []float32
 	}{
-		{0, []float32{3, 2, .7, 1}},
-		{.5, []float32{2, 0, .4, .5}},
-		{.25, []float32{2.5, 1, .55, .75}},
+		{0, []float32{3, 2, .7, 1, 1}},
+		{.5, []float32{2, 0, .4, .5, .5}},
+		{.25, []float32{2.5, 1, .55, .75, .75}},
 		{1, policy}, // bit for bit
 	} {
-		ref := []float32{3, 2, .7, 1}
+		ref := []float32{3, 2, .7, 1, 1}
 		if err := RefreshReference(ref, policy, test.alpha); err != nil {
 			t.Fatal(err)
 		}
 		for i := range ref {
-			if ref[i] != test.want[i] {
+			if math.Float32bits(ref[i]) != math.Float32bits(test.want[i]) {
 				t.Errorf("α %v: weight %d is %v, want %v", test.alpha, i, ref[i], test.want[i])
 			}
 		}
@@ -93,7 +100,9 @@ func TestRefreshReference(t *testing.T) {
 	if err := RefreshReference([]float32{1}, policy, 1); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("shapes: error %v, want a bug", err)
 	}
-	if err := RefreshReference([]float32{1}, []float32{1}, math.NaN()); exitcode.Code(err) != exitcode.Usage {
-		t.Errorf("α NaN: error %v, want a usage error", err)
+	for _, alpha := range []float64{math.NaN(), -.1, 1.1} {
+		if err := RefreshReference([]float32{1}, []float32{1}, alpha); exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("α %v: error %v, want a usage error", alpha, err)
+		}
 	}
 }

@@ -106,22 +106,6 @@ func TestUnknownSamplerIsNoGap(t *testing.T) {
 	near(t, "correction", metric(t, stats, "correction"), 1)
 }
 
-// The loss of each token, taken one by one with weight 1.
-func TestCompleteStepTokens(t *testing.T) {
-	t.Parallel()
-	spec := Loss{Kind: "clip", ClipLow: .2, ClipHigh: .28, DualClip: 3, RatioClamp: 20}
-	want := [][]float64{{-.781472745372, -.639815769328}, {.863660951454, .565684624950, .707105781188}}
-	for i, s := range completeStep(t) {
-		s.Weight = 1
-		for token := range s.Mask {
-			for other := range s.Mask {
-				s.Mask[other] = other == token
-			}
-			near(t, "loss of one token", mustCoefficients(t, spec, s).Stats.Loss(), want[i][token])
-		}
-	}
-}
-
 func TestCompleteStepWithPenalty(t *testing.T) {
 	t.Parallel()
 	spec := Loss{
@@ -158,6 +142,11 @@ func TestEntropyTerm(t *testing.T) {
 	near(t, "loss", gradient.Stats.Loss(), -.01*entropy)
 	nearAll(t, "d loss / d H", gradient.Entropy, []float64{-.005, -.005, 0})
 	near(t, "entropy", metric(t, gradient.Stats, "entropy"), entropy)
+
+	in.Weight, in.Weights = 9, []float64{.25, .75, 9}
+	gradient = mustCoefficients(t, spec, in)
+	near(t, "loss by weights of tokens", gradient.Stats.Loss(), -.01*entropy)
+	nearAll(t, "d loss / d H by weights of tokens", gradient.Entropy, []float64{-.0025, -.0075, 0})
 
 	spec.EntropyCoef = 0
 	if gradient = mustCoefficients(t, spec, in); gradient.Entropy != nil {

@@ -29,6 +29,7 @@ func TestWaves(t *testing.T) {
 		{Single{}, 1, slow, 5},
 		{Chain{Steps: 3}, 4, quick, 1},
 		{Chain{Steps: 3}, 4, slow, 4*4 + 1},
+		{Chain{Steps: 3}, 2, slow, 2*4 + 1}, // no more attempts than there may be
 		{Greedy{Steps: 3}, 4, quick, 4},
 		{Greedy{Steps: 3}, 4, slow, 4 * 5},
 	} {
@@ -55,6 +56,7 @@ func TestChain(t *testing.T) {
 		{"no room for an improvement", []Attempt{said, silent}, env.Traits{}, Next{Kind: shard.KindImprove, Parent: 0}},
 		{"no room at all", []Attempt{silent}, env.Traits{}, Next{Kind: shard.KindInitial, Parent: -1}},
 		{"by message", []Attempt{said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 1}},
+		{"what came of it is not known", []Attempt{said}, env.Traits{Validated: true}, Next{Wait: true}},
 		{"by message again", []Attempt{said, said}, env.Traits{ByMessage: true}, Next{Kind: shard.KindInitial, Parent: -1, Drafts: 2}},
 	} {
 		if got := (Chain{Steps: 2, Kind: shard.KindImprove}).Next(Trace{Attempts: c.attempts}, c.traits); got != c.want {

@@ -66,6 +66,12 @@ func TestSearch(t *testing.T) {
 		{"greedy: what came of it is not known", greedy, []Attempt{said(0.1), unknown}, wait},
 		{"greedy: the best is not the last", greedy, []Attempt{said(0.5), said(0.9), said(0.7)}, improve(1)},
 		{"greedy: the last failed", greedy, []Attempt{said(0.5), failed}, debug(1)},
+		{"greedy: the first is the best", greedy, []Attempt{said(0.9), said(0.7)}, improve(0)},
+		{"greedy: one step is left", greedy, []Attempt{mute, mute, mute, said(0.9)}, improve(3)},
+		{"drafts: the first is the best", drafts, []Attempt{said(0.9), said(0.7), failed}, improve(0)},
+		{"aide: one step is left", always, []Attempt{said(0.1), said(0.5), said(0.6), said(0.9)}, improve(3)},
+		{"aide: K steps", always, []Attempt{mute, mute, mute, mute, unknown}, done},
+		{"aide: an improvement is no draft", AIDE{Steps: 4, AIDESettings: AIDESettings{Drafts: 1}}, []Attempt{said(0.1), said(0.5)}, improve(1)},
 		{"greedy: all failed", greedy, []Attempt{failed}, debug(0)},
 		{"greedy: no room", greedy, []Attempt{silent}, draft()},
 		{"greedy: K steps", greedy, []Attempt{mute, mute, mute, mute, unknown}, done},
@@ -103,6 +109,15 @@ func TestBudget(t *testing.T) {
 			t.Errorf("after %d attempts: %+v, want %+v", n, got, want)
 		}
 	}
+	budget.Seconds = 4 // which two have used up
+	if got := budget.Next(Trace{Attempts: []Attempt{two, two}}, env.Traits{}); !got.Done {
+		t.Errorf("after all of the budget: %+v", got)
+	}
+	budget.Scaffold = Single{} // which needs no score to end
+	if got := budget.Next(Trace{Attempts: []Attempt{unknown}}, env.Traits{}); !got.Done {
+		t.Errorf("what has ended: %+v", got)
+	}
+	budget.Scaffold = Chain{Steps: 9, Kind: shard.KindImprove}
 	if got := budget.Next(Trace{Attempts: []Attempt{two, unknown}}, env.Traits{}); !got.Wait {
 		t.Errorf("seconds that are not known: %+v, want to wait", got)
 	}

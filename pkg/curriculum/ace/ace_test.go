@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -398,4 +400,61 @@ func TestLiteral(t *testing.T) {
 			rt.Errorf("Q (-equations +ours):\n%s", diff)
 		}
 	})
+}
+
+// What recipes may say.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	type recipe struct {
+		Curriculum struct {
+			Ace Settings `yaml:"ace"`
+		} `yaml:"curriculum"`
+	}
+	const in, first = "curriculum.ace.", "curriculum.ace.stages.0."
+	rows := map[string]string{
+		"": "", in + "history=1": "", first + "block=0": "", first + "top=.5": "", in + "stages=[]": in + "stages",
+		first + "from=1": first + "from", in + "stages.1.from=0": in + "stages.1.from", in + "stages.1.from=1": "", in + "stages.2.from=200": in + "stages.2.from",
+		first + "top=0": first + "top",
+	}
+	for field, wrong := range map[string]string{
+		"uncertainty_weight": "-1", "headroom_weight": "-1", "max_deviation": "-1", "initial_potential": "-1", "penalty": "1.1", "decay": "1.1", "history": "0",
+		"draft": "0", "debug": "0", "improve": "0", "stage_by": "x",
+		"stages.0.rho": "-1", "stages.0.min_weight": "2", "stages.0.epsilon": "2", "stages.0.top": "2", "stages.0.block": "-1",
+	} {
+		rows[in+field+"="+wrong] = in + field
+	}
+	configtest.Checks(t, func() *recipe {
+		var r recipe
+		r.Curriculum.Ace = *DefaultSettings()
+		return &r
+	}, func(r *recipe, c *config.Checker) { validate(c, &r.Curriculum.Ace) }, rows)
+}
+
+// One open state is drawn by its potential, though its weight is 1; equals that rest are
+// drawn alike; stages by steps count those that are done.
+func TestCorners(t *testing.T) {
+	t.Parallel()
+	a := New(*DefaultSettings(), 1)
+	a.spec.Draft, a.spec.StageBy = 1, "steps"
+	a.spec.Stages = []Stage{{Rho: 2, Top: 1, Block: 1}, {From: 5, Rho: 3, Top: 1, Block: 1}}
+	state := updated(t, a, curriculum.State{}, 1, group(1, 0, "leaf", ""))
+	if d := a.distribution(state, state.Entries, 2); d.rule != selectedByPotential || !slices.Equal(d.q, []float64{0, 1}) {
+		t.Errorf("one open state: %+v", d)
+	}
+	for step, from := range map[int]int{5: 0, 6: 5} {
+		if d := a.distribution(state, state.Entries, step); d.stage.From != from {
+			t.Errorf("step %d is of stage %+v", step, d.stage)
+		}
+	}
+	d := distribution{q: make([]float64, 4)}
+	if d.leastRecent([]shard.Entry{{LastSampled: 3}, {LastSampled: 1}, {LastSampled: 2}, {LastSampled: 1}}); !slices.Equal(d.q, []float64{0, .5, 0, .5}) {
+		t.Errorf("those that rest longest: %v", d.q)
+	}
+	a.spec.Adaptive = false
+	if terms, err := a.Explain(state, 2, 8, curriculum.Selection{TaskID: "leaf"}); len(terms) != 3 || terms[2].Value != .5 || err != nil {
+		t.Errorf("without adaptive sampling: %+v, %v", terms, err)
+	}
+	if m := a.Metrics(curriculum.State{}); len(m) != 2 {
+		t.Errorf("metrics of an empty buffer: %v", m)
+	}
 }

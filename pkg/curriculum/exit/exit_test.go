@@ -2,10 +2,11 @@ package exit
 
 import (
 	"math"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -156,33 +157,50 @@ func TestPick(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+// ExIt Tab. 4, and what recipes may say else.
+func TestSettings(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		change func(*Settings)
-		want   string // empty for valid
-	}{
-		{func(*Settings) {}, ""},
-		{func(s *Settings) { s.BufferSize = 0 }, "buffer_size: must be 1 or more (0)"},
-		{func(s *Settings) { s.MinBufferSize = 4 }, "min_buffer_size: must not be above curriculum.exit.buffer_size 3"},
-		{func(s *Settings) { s.MinBufferSize = 0 }, "min_buffer_size: must be 1 or more (0)"},
-		{func(s *Settings) { s.SelectProbability = 1.1 }, "select_probability: must be from 0 to 1 (1.1)"},
-		{func(s *Settings) { s.DivergeProbability = math.NaN() }, "diverge_probability: must be from 0 to 1 (NaN)"},
-		{func(s *Settings) { s.InverseTemperature = -1 }, "inverse_temperature: must be 0 or more (-1)"},
-		{func(s *Settings) { s.Expand = "some" }, `expand: must be one of one, all ("some")`},
-	} {
-		var recipe struct {
-			Curriculum struct {
-				Exit Settings `yaml:"exit"`
-			} `yaml:"curriculum"`
-		}
-		recipe.Curriculum.Exit = settings()
-		test.change(&recipe.Curriculum.Exit)
-		c := config.NewChecker(&recipe)
-		recipe.Curriculum.Exit.validate(c)
-		err := c.Err("recipe")
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), "curriculum.exit."+test.want)) {
-			t.Errorf("error %v, want %q", err, test.want)
+	paper := Settings{
+		BufferSize: 512, MinBufferSize: 128, SelectProbability: .5, InverseTemperature: 10, DivergeProbability: .2,
+		Improve: true, Expand: ExpandOne, Learnability: OfReward, BaseTasks: uniform.Epochs,
+	}
+	if got := *DefaultSettings(); got != paper {
+		t.Errorf("defaults %+v, want %+v", got, paper)
+	}
+	const in = "curriculum.exit."
+	rows := map[string]string{
+		"": "", in + "buffer_size=1": "", in + "min_buffer_size=3": "", in + "min_buffer_size=4": in + "min_buffer_size", in + "min_buffer_size=0": in + "min_buffer_size",
+		in + "buffer_size=0": in + "buffer_size", "rollout.group=1": "rollout.group",
+	}
+	for field, wrong := range map[string]string{"select_probability": "1.1", "diverge_probability": "-1", "inverse_temperature": "-1", "expand": "x", "learnability": "x", "base_tasks": "x"} {
+		rows[in+field+"="+wrong] = in + field
+	}
+	type recipe struct {
+		Rollout struct {
+			Group int `yaml:"group"`
+		} `yaml:"rollout"`
+		Curriculum struct {
+			Exit Settings `yaml:"exit"`
+		} `yaml:"curriculum"`
+	}
+	configtest.Checks(t, func() *recipe {
+		var r recipe
+		r.Rollout.Group, r.Curriculum.Exit = 2, settings()
+		return &r
+	}, func(r *recipe, c *config.Checker) { r.Curriculum.Exit.validate(c) }, rows)
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	both := []shard.Kind{shard.KindImprove, shard.KindDiverge}
+	for _, c := range []struct {
+		improve             bool
+		fromBuffer, diverge float64
+		want                []shard.Kind
+	}{{true, .5, .5, both}, {true, 1, .5, both}, {true, .5, 0, both[:1]}, {true, .5, 1, both[1:]}, {true, 0, .5, nil}, {false, .5, .5, nil}} {
+		got := New(Settings{Improve: c.improve, SelectProbability: c.fromBuffer, DivergeProbability: c.diverge}, 1).Kinds()
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: kinds %q", c, got)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -368,4 +370,41 @@ func TestRefusals(t *testing.T) {
 	if _, err := f.Next(state, 3, 4, questions(3)); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("more prompts than tasks: %v", err)
 	}
+}
+
+// FlipTS §4.1, and what recipes may say else.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	paper := Settings{WarmUp: 20, Target: .5, Decay: .9, PoolSize: 2000, RefreshShare: .3, CullShare: .25, Event: EventF2S}
+	if got := *DefaultSettings(); got != paper {
+		t.Errorf("defaults %+v, want %+v", got, paper)
+	}
+	type recipe struct {
+		Rollout struct {
+			Prompts int `yaml:"prompts"`
+		} `yaml:"rollout"`
+		Scaffold struct {
+			Name string `yaml:"name"`
+		} `yaml:"scaffold"`
+		Env struct {
+			MaxTurns int `yaml:"max_turns"`
+		} `yaml:"env"`
+		Curriculum struct {
+			FlipTS Settings `yaml:"flipts"`
+		} `yaml:"curriculum"`
+	}
+	const in, alone = "curriculum.flipts.", "scaffold.name=single env.max_turns=1 "
+	rows := map[string]string{
+		"": "", in + "warm_up=1": "", in + "decay=1": "", in + "refresh_share=1": "", in + "pool_size=5": "", in + "pool_size=4": in + "pool_size", in + "pool_size=0": in + "pool_size",
+		in + "pool_size=1 rollout.prompts=0": "", in + "decay=1.1": in + "decay", in + "refresh_share=1.1": in + "refresh_share",
+		alone: in + "event", alone + "curriculum.flipts.event=success": "", alone + "env.max_turns=2": "", alone + "scaffold.name=chain": "", alone + in + "event=x": in + "event",
+	}
+	for field, wrong := range map[string]string{"warm_up": "0", "target": "1.1", "decay": "0", "refresh_share": "0", "cull_share": "1.1", "event": "x"} {
+		rows[in+field+"="+wrong] = in + field
+	}
+	configtest.Checks(t, func() *recipe {
+		var r recipe
+		r.Rollout.Prompts, r.Scaffold.Name, r.Env.MaxTurns, r.Curriculum.FlipTS = 5, "chain", 1, settings()
+		return &r
+	}, func(r *recipe, c *config.Checker) { r.Curriculum.FlipTS.validate(c) }, rows)
 }

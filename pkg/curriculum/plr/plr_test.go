@@ -186,3 +186,19 @@ func TestExplain(t *testing.T) {
 		t.Error("a task without a score is explained")
 	}
 }
+
+// What a seed draws never changes; the settings are those of the paper on Procgen.
+func TestDrawsStay(t *testing.T) {
+	t.Parallel()
+	if want := (Settings{Replay: .5, Beta: .1, Staleness: .1}); *DefaultSettings() != want {
+		t.Errorf("settings %+v, want %+v", *DefaultSettings(), want)
+	}
+	selections, err := New(*DefaultSettings(), 7).Next(curriculum.State{}, 1, 6, []string{"a", "b", "c", "d", "e", "f"})
+	var got string
+	for _, s := range selections {
+		got += s.TaskID
+	}
+	if want := "ebacfd"; got != want || err != nil {
+		t.Errorf("new tasks %q, want %q (%v)", got, want, err)
+	}
+}

@@ -208,3 +208,26 @@ func TestExplainUnknown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a seed draws never changes. Of 5 prompts with p = 0.5 a coin rounds 2.5.
+func TestDrawsStay(t *testing.T) {
+	t.Parallel()
+	if want := (Settings{Improve: .5, BaseTasks: uniform.Epochs}); *DefaultSettings() != want {
+		t.Errorf("RL-MLE §3.3 has %+v, not %+v", want, *DefaultSettings())
+	}
+	p := New(Settings{Improve: .5, Exact: true, BaseTasks: uniform.Epochs}, 7)
+	var got string
+	for iteration := range 6 {
+		got += " "
+		for _, improves := range p.half(iteration, 5, .5) {
+			got += map[bool]string{true: "1", false: "0"}[improves]
+		}
+	}
+	if want := " 10010 11001 01110 00111 10001 01101"; got != want {
+		t.Errorf("prompts that improve: %q, want %q", got, want)
+	}
+	terms, err := p.Explain(stateOf(t, 4), 2, 5, curriculum.Selection{Origin: shard.OriginBuffer, ParentID: stateOf(t, 4).Entries[1].EntryID})
+	if err != nil || terms[3].Name != "share" || terms[3].Value != .25 {
+		t.Errorf("%+v, %v: want a share of 1/4", terms, err)
+	}
+}

@@ -178,3 +178,13 @@ func TestIndependentTasks(t *testing.T) {
 		t.Errorf("%d of 20000 draws repeat the one before, want about 5000", repeats)
 	}
 }
+
+// What a seed draws never changes, or a run could not be repeated.
+func TestDrawsStay(t *testing.T) {
+	t.Parallel()
+	for baseTasks, want := range map[string][]string{Epochs: {"c", "e", "a", "f", "c", "d", "e", "b"}, Independent: {"b", "f", "f", "c", "c", "b", "c", "d"}} {
+		if got := Tasks(baseTasks, 7, 2, 8, []string{"a", "b", "c", "d", "e", "f"}); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", baseTasks, got, want)
+		}
+	}
+}
