@@ -152,7 +152,7 @@ func poolsOf(state curriculum.State) (map[string]memory.Pool, error) {
 			return nil, exitcode.Dataf("the statistics have no shape of the program of entry %q", e.EntryID)
 		}
 		pool := pools[e.TaskID]
-		pool.Solutions = append(pool.Solutions, memory.Solution{Ref: e.Ref, Turn: e.Turn - 1, Score: e.Potential, Fingerprint: prints[e.EntryID]})
+		pool.Solutions = append(pool.Solutions, memory.Solution{Ref: e.Ref, Score: e.Potential, Fingerprint: prints[e.EntryID]})
 		pools[e.TaskID] = pool
 	}
 	return pools, nil
@@ -171,7 +171,7 @@ func (r *Restarts) Next(state curriculum.State, iteration, n int, taskIDs []stri
 		members := held[task]
 		pool := memory.Pool{Solutions: make([]memory.Solution, len(members))}
 		for j, e := range members {
-			pool.Solutions[j] = memory.Solution{Ref: e.Ref, Turn: e.Turn - 1}
+			pool.Solutions[j] = memory.Solution{Ref: e.Ref}
 		}
 		s, restarts := pool.Get(r.spec.pool(), rng.New(r.seed, rng.PurposeSelect, iteration, "restart", i), 0)
 		if !restarts {
@@ -225,7 +225,8 @@ func (r *Restarts) Explain(state curriculum.State, _, _ int, selected curriculum
 
 // Metrics are the size of the pools and the quality of what they hold.
 func (r *Restarts) Metrics(state curriculum.State) map[string]float64 {
-	tasks, quality := map[string]float64{}, 0.0
+	tasks := map[string]float64{}
+	var quality, best float64
 	for _, e := range state.Entries {
 		tasks[e.TaskID] = max(tasks[e.TaskID], e.BaseScore)
 		quality += e.BaseScore
@@ -233,7 +234,6 @@ func (r *Restarts) Metrics(state curriculum.State) map[string]float64 {
 	m := map[string]float64{"solutions": float64(len(state.Entries)), "tasks": float64(len(tasks))}
 	if len(state.Entries) > 0 {
 		m["score_mean"] = quality / float64(len(state.Entries))
-		best := 0.0
 		for _, task := range slices.Sorted(maps.Keys(tasks)) {
 			best += tasks[task]
 		}

@@ -2,12 +2,14 @@ package restarts
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
@@ -38,7 +40,7 @@ func turn(t testing.TB, kind uint64, score float64) shard.TurnScore {
 	}
 	return shard.TurnScore{
 		Outcome: string(shard.OutcomeOK), NormalizedScore: score / 100, Fingerprint: print(t, kind),
-		RewardParts: []shard.RewardPart{{Name: "score", Value: score}},
+		RewardParts: []shard.RewardPart{{Name: "score", Value: score}, {Name: "bonus", Value: 1}},
 	}
 }
 
@@ -135,6 +137,45 @@ func TestUpdate(t *testing.T) {
 	state.Stats = nil
 	if _, err := r.Update(state, 3, nil, taskIDs); err == nil || !strings.Contains(err.Error(), "no shape of the program of entry") {
 		t.Errorf("no statistics: %v", err)
+	}
+}
+
+// TestContinued: the turns of the attempts that a trace continues are scored with its own,
+// and before them; they are pushed by the trace that sampled them. A program without a
+// shape cannot be compared and is not pushed.
+func TestContinued(t *testing.T) {
+	t.Parallel()
+	r := New(*DefaultSettings(), 1)
+	for earlier := range 3 {
+		own := response(0, 0, turn(t, 0xfedcba9876543210, 50), shard.TurnScore{Outcome: string(shard.OutcomeOK)}, turn(t, 2, 60))
+		for i := range earlier {
+			own.Roles = slices.Insert(own.Roles, 1, "assistant", "user")
+			own.PromptMessages += 2
+			own.Score.Turns = slices.Insert(own.Score.Turns, 0, turn(t, uint64(10+i), 90))
+		}
+		state, err := r.Update(curriculum.State{}, 1, []curriculum.Group{group(0, "pizza", own), group(1, "leaf", response(1, 0, turn(t, 3, 20)))}, taskIDs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"leaf:1/0/0=20", "pizza:0/0/0=50", "pizza:0/0/2=60"}, held(state)); diff != "" {
+			t.Errorf("after %d earlier attempts (-want +got):\n%s", earlier, diff)
+		}
+		first := int32(2 * (earlier + 1)) // message of its own
+		if a, b := state.Entries[1].Ref.Messages, state.Entries[2].Ref.Messages; a != first || b != first+4 {
+			t.Errorf("after %d earlier attempts: up to messages %d and %d, want %d and %d", earlier, a, b, first, first+4)
+		}
+		// The best of pizza is 0.60, of leaf 0.20; the mean is of 0.20, 0.50 and 0.60.
+		metrics := map[string]float64{"solutions": 3, "tasks": 2, "score_mean": 1.3 / 3, "score_best": .4}
+		if diff := cmp.Diff(metrics, r.Metrics(state), cmpopts.EquateApprox(0, 1e-15)); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		again, err := r.Update(state, 2, nil, taskIDs)
+		if diff := cmp.Diff(state.Stats, again.Stats); err != nil || diff != "" {
+			t.Errorf("kept for an iteration (-before +after), %v:\n%s", err, diff)
+		}
+	}
+	if metrics := r.Metrics(curriculum.State{}); !maps.Equal(metrics, map[string]float64{"solutions": 0, "tasks": 0}) {
+		t.Errorf("metrics of nothing: %v", metrics)
 	}
 }
 
