@@ -71,9 +71,9 @@ func TestMemory(t *testing.T) {
 func TestMemoryNext(t *testing.T) {
 	t.Parallel()
 	m := Memory{Steps: 9, Settings: memory.Settings{Capacity: 3, Threshold: 0.9, ResetRatio: 0.5}}
-	all := []Known{known(t, 0, 0, 0, 1, 0.1), known(t, 1, 0, 2, 2, 0.2)}
+	all := []Known{known(t, 0, 0, 0, 1, 0.1), known(t, 0, 0, 2, 2, 0.2)}
 	const n = 2000
-	counts := map[int]int{} // −1: from scratch, else the sample
+	counts := map[int]int{} // −1: from scratch, else the turn
 	for i := range n {
 		trace := Trace{Attempts: []Attempt{said(0.1)}, Stream: rng.New(1, rng.PurposeTest, 0, "", i), Known: all}
 		switch next := m.Next(trace, env.Traits{}); {
@@ -82,16 +82,17 @@ func TestMemoryNext(t *testing.T) {
 		case next.Kind != shard.KindImprove || next.Parent != -1:
 			t.Fatalf("%+v", next)
 		default:
-			counts[next.From.Sample]++
+			counts[next.From.Turn]++
 		}
 	}
 	// Of 2,000: 1000 ± 22, 500 ± 19; four standard deviations.
-	if counts[-1] < 910 || counts[-1] > 1090 || counts[0] < 420 || counts[0] > 580 {
-		t.Errorf("from scratch %d, from sample 0 %d, from sample 1 %d of %d", counts[-1], counts[0], counts[1], n)
+	if counts[-1] < 910 || counts[-1] > 1090 || counts[0] < 420 || counts[0] > 580 || counts[-1]+counts[0]+counts[2] != n {
+		t.Errorf("from scratch %d, from turn 0 %d, from turn 2 %d of %d", counts[-1], counts[0], counts[2], n)
 	}
 	if next := m.Next(Trace{Attempts: []Attempt{unknown}, Known: all}, env.Traits{}); !next.Wait {
 		t.Errorf("what came of the last attempt is not known: %+v", next)
 	}
+	m.Steps = 1
 	if next := m.Next(Trace{Attempts: []Attempt{said(1)}, Stream: rng.New(1, rng.PurposeTest, 0, "", 0)}, env.Traits{}); next != draft() {
 		t.Errorf("an empty pool: %+v", next)
 	}

@@ -27,6 +27,7 @@ func TestWaves(t *testing.T) {
 	}{
 		{Single{}, 1, quick, 1},
 		{Single{}, 1, slow, 5},
+		{Single{}, 4, slow, 5}, // it ends after the first
 		{Chain{Steps: 3}, 4, quick, 1},
 		{Chain{Steps: 3}, 4, slow, 4*4 + 1},
 		{Chain{Steps: 3}, 2, slow, 2*4 + 1}, // no more attempts than there may be

@@ -166,15 +166,10 @@ func (a AIDE) Next(t Trace, _ env.Traits) Next {
 	return a.choose(t, parents)
 }
 
-// choose is the choice after attempts of which the parents are known.
+// choose is the choice after attempts of which the parents are known. The first ones are
+// all drafts.
 func (a AIDE) choose(t Trace, parents []int) Next {
-	drafts := 0
-	for _, parent := range parents {
-		if parent < 0 {
-			drafts++
-		}
-	}
-	if drafts < a.Drafts {
+	if len(parents) < a.Drafts {
 		return t.newDraft()
 	}
 	if t.draw(0) < a.Debug {
@@ -222,7 +217,7 @@ func (b Budget) Next(t Trace, traits env.Traits) Next {
 	if !t.known() {
 		return Next{Wait: true}
 	}
-	spent := 0.0
+	var spent float64
 	for _, a := range t.Attempts {
 		spent += a.Seconds
 	}

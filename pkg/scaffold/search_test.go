@@ -94,6 +94,24 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestDebugging: after four drafts, three of them failed, AIDE debugs one of the three with
+// the probability 0.3, each alike, and improves on the valid one otherwise.
+func TestDebugging(t *testing.T) {
+	t.Parallel()
+	aide := AIDE{Steps: 9, AIDESettings: AIDESettings{Drafts: 4, Debug: 0.3, MaxDebugging: 1}}
+	counts := map[Next]int{}
+	for i := range 3000 {
+		trace := Trace{Attempts: []Attempt{failed, said(0.9), failed, failed}, Stream: rng.New(1, rng.PurposeTest, 0, "", i)}
+		counts[aide.Next(trace, env.Traits{})]++
+	}
+	// Of 3,000: 2100 ± 25 and 300 ± 16; four standard deviations.
+	for next, want := range map[Next][2]int{improve(1): {2000, 2200}, debug(0): {235, 365}, debug(2): {235, 365}, debug(3): {235, 365}} {
+		if n := counts[next]; n < want[0] || n > want[1] {
+			t.Errorf("%+v: %d times, want %d to %d", next, n, want[0], want[1])
+		}
+	}
+}
+
 // TestBudget: three attempts of 2 seconds and a budget of 5.
 func TestBudget(t *testing.T) {
 	t.Parallel()
