@@ -402,7 +402,32 @@ func TestLiteral(t *testing.T) {
 	})
 }
 
-// What recipes may say.
+// TestDefaults is AceGRPO Tab. 3, with the bounds of its stages from AceGRPO App. B.4.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	want := &Settings{
+		UncertaintyWeight: 0.5,  // α
+		HeadroomWeight:    0.5,  // λ
+		MaxDeviation:      1,    // δ_max
+		InitialPotential:  0.05, // P_init
+		Stages: []Stage{ // early, mid and late: ρ, minimum ratio, ε, top percentile, Δ_hard
+			{0, 2, 0.01, 0.2, 1, 1},
+			{200, 3.5, 0.005, 0.15, 1, 2},
+			{1000, 5, 0.001, 0.1, 0.4, 3},
+		},
+		StageBy: "states",
+		Penalty: 0.3,                     // γ
+		Decay:   0.9,                     // η
+		History: 20,                      // visits tracked
+		Draft:   2, Debug: 1, Improve: 1, // multipliers of the types
+		Grow: true, Adaptive: true, // neither of the ablations
+	}
+	if diff := cmp.Diff(want, DefaultSettings()); diff != "" {
+		t.Errorf("(-table +defaults):\n%s", diff)
+	}
+}
+
+// TestSettings: what recipes may say.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	type recipe struct {
