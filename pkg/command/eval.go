@@ -67,7 +67,7 @@ type evaluated struct {
 	Policy   string `json:"policy"`
 	Problems int    `json:"problems"`
 	Samples  int    `json:"samples"`
-	// Means over problems and samples, by self-improvement step; null where no prompt left
+	// Means over problems and samples, by revision; null where no prompt left
 	// room for a response.
 	AccuracyByStep []*float64           `json:"accuracy_by_step"`
 	GreedyByStep   []*float64           `json:"greedy_accuracy_by_step,omitempty"`

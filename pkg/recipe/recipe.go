@@ -407,7 +407,7 @@ type Evaluation struct {
 	Temperature  float64 `yaml:"temperature"`    // of the n samples
 	TopK         int     `yaml:"top_k"`          // of the n samples: sample from the k most probable tokens; 0 for all
 	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
-	Steps        int     `yaml:"steps"`          // K attempts after the first: self-improvement steps of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
+	Steps        int     `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
 	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
 	Seconds      float64 `yaml:"seconds"`        // end a trace when its programs have run for so long, before it has made K further attempts; 0 for no bound
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples

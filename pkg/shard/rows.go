@@ -337,7 +337,7 @@ type Usage struct {
 }
 
 // EvaluationRow is a row of eval/vNNNNNN/NNNNN.parquet: one response of one
-// chain of self-improvement steps on one held-out task.
+// chain of revisions on one held-out task.
 type EvaluationRow struct {
 	TaskID         string  `parquet:"task_id"`
 	Set            string  `parquet:"set,dict"`  // of held-out problems: test, or a name of the recipe's evaluation.sets
@@ -345,7 +345,7 @@ type EvaluationRow struct {
 	Level          int32   `parquet:"level"`     // the task's difficulty in its environment; 0 when unknown
 	PolicyVersion  int32   `parquet:"policy_version"`
 	Sample         int32   `parquet:"sample"` // -1 for the greedy response
-	Step           int32   `parquet:"step"`   // self-improvement steps before this response; 0 is the first answer
+	Step           int32   `parquet:"step"`   // revisions before this response; 0 is the first answer
 	Prompt         string  `parquet:"prompt"`
 	Response       string  `parquet:"response"`
 	Extracted      string  `parquet:"extracted"`

@@ -1,7 +1,7 @@
 // Package evaluate measures a policy on held-out problems. An evaluation is a
 // plan of the held-out tasks, rollouts and scores like those of training, and
 // here the rows that people read: one for each attempt, by problem, sample and
-// step (ExIt §5.3: a first answer and then K self-improvement steps,
+// step (ExIt §5.3: a first answer and then K revisions,
 // each from the answer before).
 package evaluate
 

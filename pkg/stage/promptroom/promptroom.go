@@ -228,7 +228,7 @@ func Refuse(uses []Use, positions int) error {
 		case u.Split == env.Train:
 			how += ", shorter prompts (env.prompts), or a curriculum and a scaffold that do not ask for " + string(u.Kind)
 		default:
-			how += ", shorter prompts (env.prompts), or no self-improvement steps: --set evaluation.steps=0"
+			how += ", shorter prompts (env.prompts), or no revisions: --set evaluation.steps=0"
 		}
 		return exitcode.WithHint(err, "%s", how)
 	}
