@@ -258,6 +258,11 @@ func Migrate(path string) (text string, changed bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	return migrated(layers)
+}
+
+// migrated is the text of the last of the layers in the present form.
+func migrated(layers []*layer) (text string, changed bool, err error) {
 	last := layers[len(layers)-1]
 	before := last.doc
 	var r Recipe
@@ -293,7 +298,7 @@ func ToMigrateBefore(path string) ([]string, error) {
 			if !slices.ContainsFunc(layers[:len(layers)-1], basedOn) {
 				continue
 			}
-			if _, changed, err := Migrate(file); err == nil && changed {
+			if _, changed, err := migrated(layers); err == nil && changed {
 				found = append(found, file)
 			}
 		}

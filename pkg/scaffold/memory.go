@@ -67,8 +67,10 @@ func (m Memory) Next(t Trace, _ env.Traits) Next {
 	case !t.known():
 		return Next{Wait: true}
 	}
-	// Where none is got, from has no place.
-	from, _ := m.pool(t.Known).Get(m.Settings, t.Stream, uint64(16*len(t.Attempts)))
+	from, ok := m.pool(t.Known).Get(m.Settings, t.Stream, uint64(16*len(t.Attempts)))
+	if !ok {
+		return t.newDraft()
+	}
 	for i, k := range t.Known {
 		if k.place() == from.Ref && int32(k.Turn) == from.Turn {
 			return Next{Kind: shard.KindImprove, Parent: -1, From: &t.Known[i]}
