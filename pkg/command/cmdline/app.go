@@ -127,6 +127,7 @@ func unknownCommand(c *cli.Context) error {
 // preemption; both mean: seal or drop, then leave.
 func Main(app *cli.App, args []string) (code int) {
 	sandbox.Enter()
+	collectLate()
 	defer reportPanic(app.Name, &code)
 	if err := restrictModes(os.Getenv(umaskVariable)); err != nil {
 		fmt.Fprint(os.Stderr, exitcode.Message(app.Name, err))
