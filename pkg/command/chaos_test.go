@@ -12,8 +12,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// kindsOfRuns are with and without gradient shards, every third oversampled.
-const kindsOfRuns = 6
+// kindsOfRuns are one as the reference, one with gradient shards, and one that
+// oversamples.
+const kindsOfRuns = 3
 
 // Processes of a run are killed with SIGKILL at random instants: the driver
 // alone, the driver and all its tasks, one task, or whoever writes the
@@ -33,15 +34,15 @@ func TestChaos(t *testing.T) {
 	runs := 0
 	for ; c.Done < c.Kills; runs++ {
 		dir := filepath.Join(t.TempDir(), "run")
-		// They prune as they go, and the reference does not. Every other run
-		// computes its gradients in shards, and every third oversamples: then
+		// They prune as they go, and the reference does not. Of three runs the
+		// second computes its gradients in shards, and the third oversamples: then
 		// the bytes depend on what was done first, and the ledger must still be
 		// exact.
 		own := slices.Concat(settings, []string{"schedule.keep_every=3"})
-		if runs%2 == 1 {
+		if runs%kindsOfRuns == 1 {
 			own = slices.Concat(own, []string{"schedule.gradient_shards=2"})
 		}
-		oversampled := runs%3 == 2
+		oversampled := runs%kindsOfRuns == 2
 		if oversampled {
 			own = slices.Concat(own, []string{"schedule.oversample=1.5"})
 		}

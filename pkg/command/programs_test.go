@@ -24,7 +24,7 @@ const programs = "../../jobs/mle-smoke.yaml"
 // policy that the recipe warms up.
 func playPrograms(t *testing.T) []string {
 	t.Helper()
-	return append(from(warmPrograms(t)), "env.max_turns=2", "schedule.iterations=3", "evaluation.samples=1", "evaluation.steps=0")
+	return append(from(warmPrograms(t)), "env.max_turns=2", "rollout.prompts=2", "schedule.iterations=3", "evaluation.samples=1", "evaluation.steps=0")
 }
 
 // from are settings for a run from a policy of another.

@@ -118,11 +118,11 @@ func TestReadme(t *testing.T) {
 			case command == "make quickstart":
 				command = "bin/lathe run jobs/quickstart.yaml --run runs/quickstart" + smallRun
 			case strings.HasPrefix(command, "bin/lathe sweep "):
-				command += smallRun
+				command = strings.Replace(command, "--seeds 1-3", "--seeds 1-2", 1) + smallRun
 			case !dry && (strings.HasPrefix(command, "bin/lathe run jobs/own-") || strings.HasPrefix(command, "bin/lathe run mine.yaml ")):
 				command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
 			case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
-				command += " --set schedule.iterations=1 --set warm_start.steps=50 --set evaluation.steps=0"
+				command += " --set schedule.iterations=1 --set warm_start.steps=10 --set evaluation.steps=0"
 			}
 			shell(t, clone, env, command)
 		}

@@ -23,6 +23,9 @@ type tree struct {
 	ended  bool // the first process has
 	how    unix.WaitStatus
 	cpu    time.Duration // of those that have ended
+
+	others  map[string]bool // processes of other sessions, by number
+	learned time.Time       // when the first of them was seen
 }
 
 // follow waits for the end of the program, or for the reason to bring it about,

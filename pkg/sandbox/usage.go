@@ -25,10 +25,18 @@ type use struct {
 // kernel shows to programs, on every architecture of Go's.
 const clockTick = 10 * time.Millisecond
 
+// othersStay is how long a process of another session is not read again, which on a
+// large node are thousands. It never comes to be in ours; but once it has ended its
+// number may be given to one that is.
+const othersStay = time.Second
+
 // look adds up what the processes of the tree take, and stops where they are more
 // than they may be. With a namespace the first of them is ours.
 func (t *tree) look(most int) use {
 	var u use
+	if now := time.Now(); t.others == nil || now.Sub(t.learned) > othersStay {
+		t.others, t.learned = map[string]bool{}, now
+	}
 	shared := map[string]int64{} // by device and inode
 	u.cpu = t.cpu
 	entries, _ := readNames("/proc")
@@ -36,7 +44,7 @@ func (t *tree) look(most int) use {
 		if most > 0 && u.threads > most {
 			return u
 		}
-		if name[0] < '1' || name[0] > '9' {
+		if name[0] < '1' || name[0] > '9' || t.others[name] {
 			continue
 		}
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
@@ -47,6 +55,7 @@ func (t *tree) look(most int) use {
 		// numbers below are those of proc(5) less 3.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) < 22 || number(fields[2]) != int64(t.session) {
+			t.others[name] = true
 			continue
 		}
 		for _, i := range []int{11, 12, 13, 14} {

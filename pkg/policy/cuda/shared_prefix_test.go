@@ -41,6 +41,9 @@ func TestSharedPrefixes(t *testing.T) {
 		}
 		s := policy.Sampling{Temperature: 0.9}
 		for dtype, weights := range types(t, c) {
+			if policytest.Emulated() && (name == "heads of 64") != (dtype == safetensors.F32) {
+				continue // package policytest's test of the same name has narrow and normed heads of float32
+			}
 			t.Run(fmt.Sprintf("%s %s", name, dtype), func(t *testing.T) {
 				options := cuda.Options{Train: true, DType: dtype}
 				plain := open(t, c, weights, options, budgets(func(b *cuda.Budgets) { b.PassTokens = 1024 }))

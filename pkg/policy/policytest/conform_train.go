@@ -361,10 +361,11 @@ func testDivision(t *testing.T, b Backend) {
 		}
 		for _, p := range precisions(t, c) {
 			for _, state := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
-				if b.Slow && state == safetensors.BF16 && (name == "qwen2 tied" || p.dtype == safetensors.F32) {
+				test := fmt.Sprintf("%s %s state %s", name, p.dtype, state)
+				if b.Slow && !slices.Contains([]string{"qwen2 tied BF16 state F32", "qwen3 untied F32 state F32", "qwen3 untied BF16 state BF16"}, test) {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s %s state %s", name, p.dtype, state), func(t *testing.T) {
+				t.Run(test, func(t *testing.T) {
 					trained := func(way string, parts [][2]int) []policy.Tensor {
 						e := b.open(t, way, c, p.weights, Options{Train: true, DType: p.dtype, State: state})
 						for number := range 2 {
@@ -383,7 +384,7 @@ func testDivision(t *testing.T, b Backend) {
 					}
 					whole := [][2]int{{0, 5}}
 					want := trained(b.Ways[0], whole)
-					for _, way := range b.Ways {
+					for _, way := range b.Ways[1:] {
 						sameTensors(t, way, trained(way, whole), want)
 					}
 					if b.Rounds {
