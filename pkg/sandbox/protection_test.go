@@ -164,6 +164,9 @@ func TestUnderNiceChild(t *testing.T) {
 		if r := w.do(t, w.program(t, "import os; print(os.getpriority(0,0))")); r.Stdout.String() != "7\n" {
 			t.Errorf("it is as nice as %s%s", r.Stdout, r.Stderr)
 		}
-		testHostile(t, w)
 	}
+	if os.Getuid() == 0 { // each of the two once
+		w.run = Run
+	}
+	testHostile(t, w)
 }

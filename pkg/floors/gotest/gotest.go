@@ -25,7 +25,7 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 	if err != nil {
 		return 0, err
 	}
-	temporary, release, err := temporaryFolder()
+	temporary, release, err := temporaryFolder(arguments)
 	if err != nil {
 		return 0, err
 	}
@@ -50,15 +50,15 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 }
 
 // temporaryFolder makes the folder in which the tests make theirs. It has the
-// same name for every run in one tree, because go test caches a result by the
-// variables that the test has read. Nobody else can list it, but a test that
+// same name for every run of these arguments in one tree, because go test caches a
+// result by the variables that the test has read. Nobody else can list it, but a test that
 // runs programs as another user has them reach their own folder in it.
-func temporaryFolder() (path string, release func(), err error) {
+func temporaryFolder(arguments []string) (path string, release func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(os.TempDir(), fmt.Sprintf("gotest-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(here))))
+	path = filepath.Join(os.TempDir(), fmt.Sprintf("gotest-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(here+"\x00"+strings.Join(arguments, "\x00")))))
 	if err := os.MkdirAll(path, 0o711); err != nil {
 		return "", nil, err
 	}
@@ -69,7 +69,7 @@ func temporaryFolder() (path string, release func(), err error) {
 	release = func() { _ = errors.Join(os.RemoveAll(path), folder.Close()) } // the next run removes what stays
 	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = folder.Close()
-		return "", nil, fmt.Errorf("another gotest runs in this tree: %w", err)
+		return "", nil, fmt.Errorf("the same gotest runs in this tree: %w", err)
 	}
 	entries, err := folder.ReadDir(-1) // of a run that was killed
 	for _, entry := range entries {
