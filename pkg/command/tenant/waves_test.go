@@ -30,7 +30,7 @@ func TestWaves(t *testing.T) {
 
 	cut, began := filepath.Join(t.TempDir(), "cut"), time.Now()
 	lathe(t, 0, "run", waves, "--run", cut)
-	chaos := commandtest.NewChaos(t, 12)
+	chaos := commandtest.NewChaos(t, 6)
 	chaos.Whole = time.Since(began)
 	commandtest.Clean(t, cut)
 	if diff := cmp.Diff(want, commandtest.Essence(t, cut)); diff != "" {
@@ -95,7 +95,7 @@ func TestSlurmWaves(t *testing.T) {
 		wavesSeen(t, dir)
 	})
 	t.Run("kills", func(t *testing.T) {
-		chaos := commandtest.NewChaos(t, 12)
+		chaos := commandtest.NewChaos(t, 6)
 		for chaos.Done < chaos.Kills {
 			dir := filepath.Join(t.TempDir(), "run")
 			chaos.RunOn(c.In(t), dir, 25, 15*time.Minute, "--recipe", recipe)
