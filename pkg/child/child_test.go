@@ -2,6 +2,7 @@ package child
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // What a child starts ends with it: also what has a session of its own, and what has
@@ -50,12 +52,7 @@ func TestDescendantsEnd(t *testing.T) {
 			}
 			<-c.Gone()
 			for _, pid := range append(pids, c.cmd.Process.Pid) {
-				for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Errorf("process %d of %v is left", pid, pids)
-						break
-					}
-				}
+				await.Until(t, fmt.Sprintf("process %d of %v has ended", pid, pids), func() bool { return syscall.Kill(pid, 0) != nil })
 			}
 			c.Signal(syscall.SIGTERM) // of who has ended does no harm
 		})

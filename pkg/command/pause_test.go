@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // TestPauseForeground holds a run that a driver carries in the foreground: the
@@ -28,14 +29,11 @@ func TestPauseForeground(t *testing.T) {
 		}
 		ended = make(chan error, 1)
 		go func() { ended <- driver.Wait() }()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			if now, err := os.ReadDir(filepath.Join(dir, "logs")); err == nil && len(now) > len(before) {
-				return ended, talk
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no task ever started\n%s", talk)
-			}
-		}
+		await.Until(t, "a task has started", func() bool {
+			now, err := os.ReadDir(filepath.Join(dir, "logs"))
+			return err == nil && len(now) > len(before)
+		})
+		return ended, talk
 	}
 
 	ended, talk := start()

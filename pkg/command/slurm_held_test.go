@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // prolog is what a node runs before a job: for the second part of the warm start
@@ -57,16 +58,14 @@ func TestSlurmHeld(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("schedule.max_attempts=1"), append(settings, "--site", site)...)...)
 		var status struct{ State, Evidence string }
-		for deadline := time.Now().Add(2 * time.Minute); status.State != "failed"; time.Sleep(time.Second) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the run is %s, %s; want failed\n%s", status.State, status.Evidence, c.Must("squeue"))
-			}
+		await.Until(t, "the run is failed", func() bool {
 			if out, err := c.Command(filepath.Join(c.Bin, "lathe"), "status", "--json", dir); err == nil {
 				if err := json.Unmarshal([]byte(out), &status); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}
+			return status.State == "failed"
+		})
 		if !strings.Contains(status.Evidence, "launch failed requeued held") {
 			t.Errorf("the evidence is %q", status.Evidence)
 		}
@@ -135,8 +134,8 @@ func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {
 // emptyQueue checks that nothing is left in the queue, now that a run is over.
 func emptyQueue(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) { // a controller job that was to look again later would wait longer
+	for deadline := time.Now().Add(25 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) { // a controller job that was to look again later would wait half a minute
 			t.Fatalf("the run is over, and it has jobs in the queue:\n%s", c.Must("squeue"))
 		}
 	}

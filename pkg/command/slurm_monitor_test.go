@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/monitor/nvmltest"
 )
@@ -73,7 +74,7 @@ func TestSlurmMonitor(t *testing.T) {
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
 
 	tasks, job := map[int]int{}, ""
-	await(t, "all six rollouts start", 2*time.Minute, func() bool {
+	await.Until(t, "all six rollouts start", func() bool {
 		files, _ := filepath.Glob(filepath.Join(held, "*"))
 		for _, path := range files {
 			var pid int
@@ -122,7 +123,6 @@ func TestSlurmMonitor(t *testing.T) {
 		return rows
 	}
 	recorded := func(shard int, state string) bool {
-		time.Sleep(500 * time.Millisecond)
 		for _, row := range accounts("JobID,State", "-j", job) {
 			if row[0] == fmt.Sprintf("%s_%d", job, shard) && row[1] == state {
 				return true
@@ -130,9 +130,9 @@ func TestSlurmMonitor(t *testing.T) {
 		}
 		return false
 	}
-	await(t, "Slurm kills what takes too much memory", time.Minute, func() bool { return recorded(starved, "FAILED") })
+	await.Until(t, "Slurm kills what takes too much memory", func() bool { return recorded(starved, "FAILED") })
 	c.Do(t, "kill", "n3")
-	await(t, "Slurm misses the node", time.Minute, func() bool { return recorded(lostWith, "NODE_FAIL") })
+	await.Until(t, "Slurm misses the node", func() bool { return recorded(lostWith, "NODE_FAIL") })
 	if err := syscall.Kill(tasks[lostWith], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +162,7 @@ func TestSlurmMonitor(t *testing.T) {
 	}
 	var accounted float64
 	var starts int
-	await(t, "Slurm has recorded all starts", time.Minute, func() bool {
-		time.Sleep(time.Second)
+	await.Until(t, "Slurm has recorded all starts", func() bool {
 		accounted, starts = 0, 0
 		for _, row := range accounts("JobName,Start,End,ElapsedRaw", "-S", "now-1hours") {
 			if seconds, err := strconv.ParseFloat(row[3], 64); err == nil && strings.Contains(row[0], "-rollout-") && row[1] != "Unknown" && row[2] != "Unknown" {
@@ -268,14 +267,4 @@ func withMonitor(t *testing.T, bin, held string) string {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// await waits for a condition.
-func await(t *testing.T, what string, limit time.Duration, condition func() bool) {
-	t.Helper()
-	for start := time.Now(); !condition(); time.Sleep(100 * time.Millisecond) {
-		if time.Since(start) > limit {
-			t.Fatalf("%s: never", what)
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/rehearsal"
 )
@@ -172,10 +173,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 // again after half a minute.
 func settle(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.TrimSpace(c.Must("squeue", "-h")) != "" && time.Now().Before(deadline); {
-		time.Sleep(200 * time.Millisecond)
-	}
-	emptyQueue(t, c)
+	await.Until(t, "the queue is empty", func() bool { return strings.TrimSpace(c.Must("squeue", "-h")) == "" })
 }
 
 // lasting is the setup of a site on which every task of a run lasts for seconds, so
@@ -246,11 +244,7 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	}
 	running := func() {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); rollouts("running") < 3; time.Sleep(200 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("three rollouts never ran:\n%s", c.Must("squeue", "-t", "all"))
-			}
-		}
+		await.Until(t, "three rollouts run", func() bool { return rollouts("running") >= 3 })
 	}
 	// held checks that the run is held and that it has nothing in the queue.
 	held := func(word string) {

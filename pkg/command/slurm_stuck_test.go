@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // shutSite is a site whose partition takes no more jobs once the first have been submitted:
@@ -46,22 +47,21 @@ func TestSlurmStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		var status struct{ State, Evidence, Stuck string }
-		for deadline := time.Now().Add(2 * time.Minute); status.State != "stuck"; time.Sleep(time.Second) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the run is %s, %s; want stuck\n%s", status.State, status.Evidence, c.Must("squeue"))
-			}
+		await.Until(t, "the run is stuck", func() bool {
 			if out, err := c.Command(lathe, "status", "--json", dir); err == nil {
 				if err := json.Unmarshal([]byte(out), &status); err != nil {
 					t.Fatal(err)
 				}
 			}
-		}
+			return status.State == "stuck"
+		})
 		const words = "Required partition not available (inactive or drain)"
 		notified := ""
-		for deadline := time.Now().Add(time.Minute); notified == "" && time.Now().Before(deadline); time.Sleep(time.Second) {
+		await.Until(t, "the site is notified", func() bool {
 			content, _ := os.ReadFile(filepath.Join(folder, "notified")) // the job writes it last
 			notified = string(content)
-		}
+			return notified != ""
+		})
 		for where, text := range map[string]string{
 			"lathe status":            status.Evidence,
 			"lathe status --watch":    c.Must(lathe, "status", "--watch", dir), // which ends

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // TestWarmIsAsCold: a program in a warm interpreter says what it says in a new one.
@@ -190,22 +191,16 @@ func TestWarmEnds(t *testing.T) {
 			_, err := own.Run(t.Context(), p)
 			done <- err
 		}()
-		for range 500 {
-			if _, err := os.Stat(filepath.Join(p.Dir, "started")); err == nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		await.Until(t, "the program has started", func() bool {
+			_, err := os.Stat(filepath.Join(p.Dir, "started"))
+			return err == nil
+		})
 		own.Close()
 		if err := <-done; err == nil {
 			t.Error("a program of an interpreter that is closed has ended well")
 		}
-		for range 100 { // the kernel ends what is in a namespace after its first process
-			if !isLeft(p) {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		// The kernel ends what is in a namespace after its first process.
+		await.Until(t, "nothing is left", func() bool { return !isLeft(p) })
 		left(t, w.name, p)
 		own.Close()
 		if _, err := own.Run(t.Context(), p); err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 )
 
 // open starts a script of the shell.
@@ -75,9 +76,7 @@ func TestTalks(t *testing.T) {
 	if err := p.Send(Request{}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	for !p.Talks() {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the program talks unasked", p.Talks)
 }
 
 func TestNoProgram(t *testing.T) {

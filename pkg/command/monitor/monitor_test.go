@@ -16,6 +16,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	command "github.com/lathe-rl/lathe/pkg/command/monitor"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/monitor/monitortest"
 	"github.com/lathe-rl/lathe/pkg/phase"
@@ -123,21 +124,11 @@ func startTask(t *testing.T, run string) process {
 	return start(t, "task", []string{monitor.Variable + "=" + self, monitor.CoresVariable + "=3", "LD_BIND_NOW=1", ready + "=" + filepath.Join(run, "ready")}, run)
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for start := time.Now(); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("%s: never", what)
-		}
-	}
-}
-
 // monitorOf is the process beside a task, once it has looked twice.
 func monitorOf(t *testing.T, run string) int {
 	t.Helper()
 	var pid int
-	eventually(t, "the monitor looks twice", func() bool {
+	await.Until(t, "the monitor looks twice", func() bool {
 		content, _ := os.ReadFile(filepath.Join(run, "ready"))
 		if !strings.HasSuffix(string(content), "\n") {
 			return false
@@ -200,8 +191,8 @@ func TestTaskIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = task.Wait()
-	eventually(t, "the samples are sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
-	eventually(t, "the monitor ends", func() bool {
+	await.Until(t, "the samples are sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
+	await.Until(t, "the monitor ends", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || bytes.Contains(status, []byte(") Z "))
 	})
@@ -217,7 +208,7 @@ func TestMonitorIsKilled(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a segment is sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
+	await.Until(t, "a segment is sealed", func() bool { return len(monitortest.Samples(t, run)[monitor.UtilizationShare]) > 0 })
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatalf("the monitor went at a warning: %v", err)
 	}
