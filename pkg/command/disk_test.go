@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 )
 
@@ -41,16 +42,9 @@ func volume(t *testing.T, size int64) string {
 
 func remount(t *testing.T, dir string, flags uintptr, size int64) {
 	t.Helper()
-	for try := 0; ; try++ {
-		err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d", size))
-		if err == nil {
-			return
-		}
-		if try == 50 {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // a file is being written
-	}
+	await.Until(t, "no file of "+dir+" is being written, and it is mounted again", func() bool {
+		return syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d", size)) == nil
+	})
 }
 
 // used is the room that the files below a folder take, in whole pages.

@@ -147,7 +147,7 @@ func TestBesideATask(t *testing.T) {
 	run := monitortest.Run(t)
 	task := startTask(t, run)
 	monitorOf(t, run)
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(600 * time.Millisecond) // to decode for some time
 	task.input.Close()
 	if err := task.Wait(); task.ProcessState.ExitCode() != 7 || task.talk.Len() > 0 {
 		t.Fatalf("%v: %s", err, task.talk)
@@ -241,8 +241,8 @@ func TestByHand(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "monitor", nil, "--run", run, "--pid", strconv.Itoa(sleeper.Process.Pid), "--every", "100ms")
-	time.Sleep(300 * time.Millisecond)
+	p := start(t, "monitor", []string{ready + "=" + filepath.Join(run, "ready")}, "--run", run, "--pid", strconv.Itoa(sleeper.Process.Pid), "--every", "100ms")
+	monitorOf(t, run)
 	_ = sleeper.Process.Kill()
 	_ = sleeper.Wait()
 	if err := p.Wait(); err != nil {
