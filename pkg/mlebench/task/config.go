@@ -108,11 +108,8 @@ func (c *Config) validate(check *config.Checker) {
 	if len(c.TargetColumns) == 0 {
 		check.Add("target_columns", c.TargetColumns, "is missing")
 	}
-	if classes := slices.Clone(c.Classes); len(classes) > 0 {
-		slices.Sort(classes)
-		if len(slices.Compact(classes)) < len(c.Classes) {
-			check.Add("classes", c.Classes, "has a label twice")
-		}
+	if labels := slices.Sorted(slices.Values(c.Classes)); len(slices.Compact(labels)) < len(c.Classes) {
+		check.Add("classes", c.Classes, "has a label twice")
 	}
 	if r := c.ScoreRange; r != nil {
 		switch {

@@ -122,7 +122,7 @@ func TestOwnNames(t *testing.T) {
 		"open/more/08.csv": "", "open/more/09.csv": "", "open/more/10.csv": "", "open/more/11.csv": "",
 	}
 	folder := write(t, all)
-	for name, size := range map[string]int64{"0.bin": 1023, "1.bin": 1 << 10, "2.bin": 1<<20 - 1, "3.bin": 3 << 19, "4.bin": 1 << 30, "more/03.csv": maxDigested + 1} {
+	for name, size := range map[string]int64{"0.bin": 1023, "1.bin": 1 << 10, "2.bin": 1<<20 - 1, "3.bin": 3 << 19, "4.bin": 1 << 30, "5.bin": 1 << 20, "more/03.csv": maxDigested + 1} {
 		path := filepath.Join(folder, "open", name)
 		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, size)); err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestBounds(t *testing.T) {
 		"limits.memory_mb=16": "", "limits.memory_mb=15": in + "memory_mb", "limits.gpus=0": "", "limits.gpus=-1": in + "gpus",
 		"limits.processes=1 limits.file_mb=1 limits.disk_mb=1": "", "limits.processes=0 limits.file_mb=0 limits.disk_mb=0": in + "processes " + in + "file_mb " + in + "disk_mb",
 		"score_range.worst=1 score_range.best=0": "", "score_range.worst=0 score_range.best=1": "score_range", "score_range.worst=1e308 score_range.best=-1e308": "score_range", "score_range.worst=1 score_range.best=1": "score_range",
-		"metric=x score_range.worst=1 score_range.best=0": "metric", "name=.": "name", "name=..": "name", "name=...": "", "target_columns=[a,\"\"]": "target_columns", "classes=[a,b]": "",
+		"direction=\"\"": "direction", "metric=accuracy direction=maximize score_range.worst=-1e308 score_range.best=1e308": "score_range", "metric=x score_range.worst=1 score_range.best=0": "metric", "name=.": "name", "name=..": "name", "name=...": "", "target_columns=[a,\"\"]": "target_columns", "classes=[a,b]": "",
 		"modality=x complexity=x leaderboard.of=x": "modality complexity leaderboard.of", "modality=text complexity=low leaderboard.of=people": "",
 	})
 }
