@@ -70,6 +70,9 @@ func TestTrajectoryGRPO(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Segment{}, "Factor", "Weight"), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("credit (-want +got):\n%s", diff)
 	}
+	if s := assign(t, c, Group{Traces: []Trace{trace(wrong, ok), trace(ok, ok), trace(ok, wrong)}})[0][0]; s.Dropped != "" || s.Advantage > 1 {
+		t.Errorf("of a small advantage: %+v", s)
+	}
 	for _, s := range assign(t, c, Group{Traces: []Trace{trace(wrong, ok), trace(ok, ok)}})[0] {
 		if s.Advantage != 0 || s.Dropped != "non_positive" {
 			t.Errorf("of equal rewards: %+v, want no advantage, dropped by the filter alone", s)

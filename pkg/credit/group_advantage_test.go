@@ -216,7 +216,7 @@ func TestAdvantageErrors(t *testing.T) {
 		want    string
 	}{
 		{"NaN reward", verlAdvantage, []float64{0, math.NaN()}, allValid(2), nil, exitcode.Data, "reward of response 1 is NaN"},
-		{"infinite reward", verlAdvantage, []float64{math.Inf(1), 0}, allValid(2), nil, exitcode.Data, "reward of response 0 is +Inf"},
+		{"infinite reward", verlAdvantage, []float64{math.Inf(-1), 0}, allValid(2), nil, exitcode.Data, "reward of response 0 is -Inf"},
 		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exitcode.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
 		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exitcode.Bug, "2 rewards, 3 valid marks"},
 		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exitcode.Bug, "2 rewards, 0 lengths"},

@@ -78,6 +78,7 @@ func TestRunningMean(t *testing.T) {
 		{[]float64{.5, .5, .5}, 2, .5}, // σ = 0: all are at the bound, and stay
 		// μ = 0.8, σ = √(0.8²+4·0.2²)/√5 = 0.4: 0 lies exactly two below, and stays.
 		{[]float64{0, 1, 1, 1, 1}, 2, .8},
+		{[]float64{.1, .7, .7, .7, .7}, 2, .58}, // the same, but for rounding
 		// μ = 5/6, σ = √(30/216) = 0.3727, μ − 2σ = 0.088: 0 is left out.
 		{[]float64{1, 1, 0, 1, 1, 1}, 2, 1},
 		{[]float64{1, 1, 0, 1, 1, 1}, 0, 5. / 6}, // nothing is left out
