@@ -117,8 +117,8 @@ func TestReasons(t *testing.T) {
 		{"invalid and cut off", Named(ReasonInvalid, ReasonOverlong), []Trace{cut}, []string{"overlong"}},
 		{"nothing to learn from", nil, []Trace{ok(1), empty}, []string{"", "empty"}},
 		{"nothing said, and cut off", Named(ReasonOverlong), []Trace{ok(1), silent}, []string{"", "empty"}},
-		// The mean is 0.5: advantages of 0.009, -0.009 and 0.
-		{"small advantages", Selection{}.With(ReasonMinAdvantage, &MinAdvantage{.005}), []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
+		// The mean is 0.5: advantages of 0.25, -0.25 and 0.
+		{"small advantages", Selection{}.With(ReasonMinAdvantage, &MinAdvantage{.25}), []Trace{ok(.75), ok(.25), ok(.5)}, []string{"", "", "min_advantage"}},
 		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
 		{"no group", everything, nil, nil},
 	} {

@@ -72,7 +72,8 @@ func (w window) mean(deviations float64) float64 {
 	if len(w.scores) == 0 {
 		return 0
 	}
-	n, sum, square := float64(len(w.scores)), 0.0, 0.0
+	n := float64(len(w.scores))
+	var sum, square float64
 	for _, s := range w.scores {
 		sum += s.Value
 	}

@@ -122,7 +122,7 @@ func TestWindow(t *testing.T) {
 		return rewards, next
 	}
 	r := RunningMean{Window: 2, Deviations: 2}
-	other := shard.Stat{Scope: "threshold", Key: "a", Name: "threshold", Value: .9}
+	other := shard.Stat{Scope: "threshold", Key: "a", Name: "scratch", Value: .9}
 	rewards, stats := rewardOf(r, []shard.Stat{other})
 	if diff := cmp.Diff([]float64{1, 0, 1, 0, 1, 1, 0}, rewards); diff != "" {
 		t.Errorf("rewards, by segment (-want +got):\n%s", diff)

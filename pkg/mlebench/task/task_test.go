@@ -155,7 +155,9 @@ func TestOwnNames(t *testing.T) {
 		func() error { return os.WriteFile(file("z.csv"), []byte("x\n2\n"), 0o644) },
 		func() error { return os.Rename(file("z.csv"), file("y.csv")) },
 		func() error { return os.Truncate(file("more/03.csv"), maxDigested+2) },
-		func() error { return os.WriteFile(file("../board.csv"), []byte("rank,score\n1,1\n2,2\n3,3\n4,6\n"), 0o644) },
+		func() error {
+			return os.WriteFile(file("../board.csv"), []byte("rank,score\n1,1\n2,2\n3,3\n4,6\n"), 0o644)
+		},
 		func() error {
 			large, err := os.OpenFile(file("more/03.csv"), os.O_WRONLY, 0)
 			if err == nil {
