@@ -134,6 +134,9 @@ func distinctInstances(ctx context.Context, r *Rows) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(prompts) == 0 {
+		return nil, Absent("no instance was sampled")
+	}
 	rows, err := r.taskRows(ctx)
 	train := 0.
 	for _, row := range rows {
