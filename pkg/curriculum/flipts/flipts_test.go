@@ -181,6 +181,13 @@ func TestAlgorithm1(t *testing.T) {
 	if b.prior != (beta{}) || len(b.pool) != 0 || len(b.posterior.all) != 0 {
 		t.Errorf("in the warm-up: %+v", b)
 	}
+	row := func(scope, key, name string, iteration int32, value float64) shard.Stat {
+		return shard.Stat{Scope: scope, Key: key, Name: name, Iteration: iteration, Value: value}
+	}
+	counted := []shard.Stat{row("warm-up", "q0", "with event", 1, 2), row("warm-up", "q0", "without event", 1, 2), row("warm-up", "q1", "with event", 1, 0), row("warm-up", "q1", "without event", 1, 4)}
+	if diff := cmp.Diff(counted, state.Stats); diff != "" {
+		t.Errorf("the state in the warm-up (-want +got):\n%s", diff)
+	}
 	state, b = update(t, f, state, tasks, group("q0", times(4, "sf")...), group("q2", "fs", "fs", "ff", "ff"), group("q3", "ss", "fs", "ss", "ss"), group("q4", "", "", "", ""))
 	if !cmp.Equal(b.prior, beta{1.25, 3.75}, near, cmp.AllowUnexported(beta{})) {
 		t.Errorf("α₀, β₀ are %+v, want 1.25, 3.75 (see TestPrior)", b.prior)
@@ -209,6 +216,16 @@ func TestAlgorithm1(t *testing.T) {
 	}
 	if got := b.pool.observed(); !slices.Equal(got, []int{3}) {
 		t.Errorf("observed are the members %v of the pool, want the fourth: what is not in it is not observed", got)
+	}
+	known := []shard.Stat{
+		row("prior", "", "alpha", 0, 1.25), row("prior", "", "beta", 0, 3.75), row("posterior", in, "alpha", 3, 4.125), row("posterior", in, "beta", 3, 4.375),
+		row("posterior", out, "alpha", 3, 5.125), row("posterior", out, "beta", 3, 3.375),
+	}
+	for i, c := range b.pool {
+		known = append(known, row("pool", c.question, "observed", 2, []float64{0, 0, 0, 1, 0}[i]))
+	}
+	if diff := cmp.Diff(known, state.Stats, near); diff != "" {
+		t.Errorf("the state (-want +got):\n%s", diff)
 	}
 	state, b = update(t, f, state, tasks, group(in, times(4, "ff")...))
 	if got := b.of(in); !cmp.Equal(got, beta{3.7125, 7.9375}, near, cmp.AllowUnexported(beta{})) {
