@@ -29,6 +29,14 @@ func TestEstimate(t *testing.T) {
 	}
 	e = tl.estimate()
 	near(t, "standard error of copies", e.StandardError, math.Sqrt(5.0/3)/2)
+	// One problem has no error, nor have two whose values are the same, 0.1, 0.2 and 0.4.
+	var same tally
+	for i := range 6 {
+		same.add(fmt.Sprint(i/3), []float64{.1, .2, .4}[i%3])
+		if e := same.estimate(); (e.StandardError != nil) != (i == 3 || i == 4) {
+			t.Errorf("after %d values the error is %v", i+1, e.StandardError)
+		}
+	}
 	if new(tally).estimate() != nil {
 		t.Error("nothing has an estimate")
 	}
@@ -102,12 +110,25 @@ func TestMerged(t *testing.T) {
 			t.Errorf("%v seconds of work until %v, want %v", got, c.until, c.want)
 		}
 	}
+	if !math.IsNaN(Median(nil)) {
+		t.Error("nothing has a median")
+	}
 	for _, c := range []struct {
 		values []float64
 		want   float64
 	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}, {[]float64{1, 8}, 4.5}} {
 		if m := Median(c.values); m != c.want {
 			t.Errorf("the median of %v is %v, want %v", c.values, m, c.want)
+		}
+	}
+}
+
+// Of five texts two are the first and the third, and five are all.
+func TestThinned(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int][]string{2: {"a", "c"}, 4: {"a", "b", "c", "d"}, 5: {"a", "b", "c", "d", "e"}} {
+		if diff := cmp.Diff(want, Thinned([]string{"a", "b", "c", "d", "e"}, most)); diff != "" {
+			t.Errorf("%d of five (-want +got):\n%s", most, diff)
 		}
 	}
 }
