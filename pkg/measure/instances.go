@@ -138,7 +138,7 @@ func distinctInstances(ctx context.Context, r *Rows) ([]Value, error) {
 		return nil, Absent("no instance was sampled")
 	}
 	rows, err := r.taskRows(ctx)
-	train := 0.
+	var train float64
 	for _, row := range rows {
 		train += oneIf(row.Split == string(env.Train))
 	}

@@ -383,6 +383,9 @@ func TestTinyParameters(t *testing.T) {
 	if p.all[0].alpha > 1e-300 || p.all[0].mean() != 0 || p.all[1].mean() != 1 {
 		t.Errorf("%+v", p.all)
 	}
+	if low, high := (beta{0, 1}).draw(nil), (beta{1, 0}).draw(nil); low != 0 || high != 1 {
+		t.Errorf("without α and β draws are %v and %v", low, high)
+	}
 	// Both tiny: nearly all mass is at the ends, three quarters of it at 1.
 	ones, tiny := 0, beta{3e-300, 1e-300}
 	for i := range 1000 {

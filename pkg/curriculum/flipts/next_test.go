@@ -68,6 +68,24 @@ func TestNearestDrawsAreSelected(t *testing.T) {
 	}
 }
 
+// A seed always gives the same pool and the same draws, or a run could not be repeated.
+func TestDrawsOfASeed(t *testing.T) {
+	t.Parallel()
+	f := New(settings(), 3)
+	state := stateOf(beta{1, 1}, beta{2, 8}, beta{.5, .5})
+	got, err := f.Next(state, 4, 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := fmt.Sprint(f.draw(4, questions(9), 4))
+	for _, s := range got {
+		said += fmt.Sprintf(" %s %.12f", s.TaskID, s.Potential)
+	}
+	if want := "[q7 q1 q4 q3] q2 0.464674649882 q0 0.561755453448 q1 0.203646141672"; said != want {
+		t.Errorf("drawn are %s, want %s", said, want)
+	}
+}
+
 // What lathe explain says a question's probability is, is the share of 2,000
 // iterations in which it is selected, within four standard deviations.
 func TestExplainedProbabilities(t *testing.T) {
