@@ -37,6 +37,18 @@ func checkAnswers(t *testing.T, path string) {
 // Numbers beyond the range of a float, exponents, sums, and the ways in which
 // an answer is marked, in both directions. The values are Python's integers
 // and fractions.
+//
+// What an id begins with is what its group is about:
+//
+//	unit           a unit right behind a number is one; other letters make a formula of it
+//	announced      what is asked for may be a formula; the value stands behind "is"
+//	thousand       a comma with a thin or a negative space separates thousands
+//	comma          one between digits is a decimal one, unless it stands before thousands
+//	percent        a sign or word for percent may say what is counted
+//	approximation  of a value and what it is about equal to, the value is the answer
+//	named          a ratio, a length or a function's value may be named, and no sum of unknowns
+//	group          between semicolons, what stands between commas belongs together
+//	function       each function by an identity, and by one that is off by 10⁻²⁰
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	checkAnswers(t, filepath.Join("testdata", "answers.jsonl"))
