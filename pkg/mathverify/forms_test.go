@@ -109,4 +109,3 @@ func TestConditionsOfSets(t *testing.T) {
 	}
 	judge(t, DefaultOptions(), sets)
 }
-
