@@ -133,6 +133,15 @@ func TestThinned(t *testing.T) {
 	}
 }
 
+// What is below the lowest is in the first interval, and the highest and all above in the last.
+func TestBins(t *testing.T) {
+	t.Parallel()
+	want := []Value{{Column: "submissions", X: On(-100), Y: 40}, {Column: "submissions", X: On(-50), Y: 20}, {Column: "submissions", X: On(0), Y: 0}, {Column: "submissions", X: On(50), Y: 40}}
+	if diff := cmp.Diff(want, bins([]float64{-2, -1, -.5, 1, 2}, -1, 1, .5)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func near(t *testing.T, name string, got *float64, want float64) {
 	t.Helper()
 	if got == nil || math.Abs(*got-want) > 1e-12 {
