@@ -88,3 +88,18 @@ func TestUndecided(t *testing.T) {
 		}
 	}
 }
+
+// What stands around an answer and is no part of it.
+func TestUnwrap(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"5": "5", " `5` ": "5", "```\n5\n```": "5", "```python\n5\n6\n```": "5\n6", "```5```": "5", "**5**.": "5", `\boxed{5}`: "5", `\boxed {5}.`: "5", `$\boxed{5}$`: "5", `$5$`: "$5$",
+		"<answer> **5** </answer>": "5", "5<|im_end|>": "5", `\fbox{\boxed{5}}`: "5", `\boxed{\frac{1}{2}}`: `\frac{1}{2}`, "<answer>4</answer> <answer></answer>": "4", "so 5</answer>": "so 5",
+		"**a** and **b**": "**a** and **b**", "`a` `b`": "`a` `b`", `\boxed{a}+\boxed{b}`: `\boxed{a}+\boxed{b}`, `x=\boxed{5}`: `x=\boxed{5}`, `\boxed{5`: `\boxed{5`, "` `": "` `",
+		`<answer>4</answer> \boxed{5}`: `<answer>4</answer> \boxed{5}`,
+	} {
+		if got := Unwrap(answer); got != want {
+			t.Errorf("%q is unwrapped to %q, want %q", answer, got, want)
+		}
+	}
+}
