@@ -234,6 +234,10 @@ func TestValuableSteps(t *testing.T) {
 	if len(thresholds(stats)) != 5 || got[4] != low {
 		t.Errorf("five of six submissions: dropped %q, statistics %v", got, thresholds(stats))
 	}
+	// Another task that has six is not kept waiting: five scores and a threshold.
+	if _, both := dropped(steps(t, above(70, 6)), nil, group, ofTask("b", shard.KindInitial, acted(.1, .2, .3, .4, .5, .6))); len(thresholds(both)) != 6 {
+		t.Errorf("of five submissions and of six: %v", thresholds(both))
+	}
 	// With a sixth there is a threshold: at 3.5 of six, the mean of 0.32 and 0.35.
 	if got, stats = dropped(steps(t, above(70, 6)), stats, ofTask("a", shard.KindInitial, acted(.9))); got[0] != "" || math.Abs(thresholds(stats)[0].Value-.335) > 1e-12 {
 		t.Errorf("the sixth of six submissions: dropped %q, statistics %v", got, thresholds(stats))
