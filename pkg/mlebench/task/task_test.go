@@ -364,7 +364,7 @@ func TestFind(t *testing.T) {
 	if err := os.Rename(two, rename); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := Find([]string{filepath.Dir(one)}, nil)
+	tasks, err := Find([]string{one, rename}, nil)
 	if err != nil || len(tasks) != 2 || tasks[0].Name != "corn" || tasks[1].Name != "seeds" {
 		t.Errorf("found %d tasks, %v; want corn and seeds", len(tasks), err)
 	}
