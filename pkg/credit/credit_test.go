@@ -117,8 +117,8 @@ func TestReasons(t *testing.T) {
 		{"invalid and cut off", Named(ReasonInvalid, ReasonOverlong), []Trace{cut}, []string{"overlong"}},
 		{"nothing to learn from", nil, []Trace{ok(1), empty}, []string{"", "empty"}},
 		{"nothing said, and cut off", Named(ReasonOverlong), []Trace{ok(1), silent}, []string{"", "empty"}},
-		// The mean is 0.5: advantages of 0.009, -0.009 and 0.
-		{"small advantages", Selection{}.With(ReasonMinAdvantage, &MinAdvantage{.005}), []Trace{ok(.509), ok(.491), ok(.5)}, []string{"", "", "min_advantage"}},
+		// The mean is 0.5: advantages of 0.25, -0.25 and 0.
+		{"small advantages", Selection{}.With(ReasonMinAdvantage, &MinAdvantage{.25}), []Trace{ok(.75), ok(.25), ok(.5)}, []string{"", "", "min_advantage"}},
 		{"all ours", everything, []Trace{infra, infra}, []string{"infra", "infra"}},
 		{"no group", everything, nil, nil},
 	} {
@@ -177,7 +177,7 @@ func TestImprovement(t *testing.T) {
 		{shard.KindImprove, .6, .8, .5}, {shard.KindDiverge, .6, 1, 1}, {shard.KindImprove, .6, .4, 0}, {shard.KindImprove, 1, 1, 0}, {shard.KindInitial, .6, .8, .3},
 	} {
 		_, got := improvementReward(shard.Instance{Kind: string(c.kind), BaseScore: c.base}, shard.TurnScore{NormalizedScore: c.score, Reward: .3})
-		if math.Abs(got-c.want) > 1e-12 {
+		if !(math.Abs(got-c.want) <= 1e-12) { // not of NaN
 			t.Errorf("%s from %g to %g: %g, want %g", c.kind, c.base, c.score, got, c.want)
 		}
 	}
@@ -301,17 +301,20 @@ func TestTurnsOfSegments(t *testing.T) {
 	}
 }
 
-// twice is a factor for tests.
-type twice bool
+// times is a factor for tests, of all segments.
+type times struct {
+	factor float64
+	late   bool
+}
 
-func (late twice) AfterWhitening() bool { return bool(late) }
+func (x times) AfterWhitening() bool { return x.late }
 
-func (twice) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
+func (x times) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 	factors := make([][]float64, len(segments))
 	for g := range segments {
 		factors[g] = make([]float64, len(segments[g]))
 		for i := range factors[g] {
-			factors[g][i] = 2
+			factors[g][i] = x.factor
 		}
 	}
 	return factors, nil
@@ -322,7 +325,7 @@ func (twice) Factor(groups []Group, segments [][]Segment) ([][]float64, error) {
 func TestFactors(t *testing.T) {
 	t.Parallel()
 	c := plain(t, func(r *sections) { r.Advantage.Clip = .75 })
-	c.Factors = []Factor{twice(false), twice(true)}
+	c.Factors = []Factor{times{2, false}, times{2, true}}
 	got := assign(t, c, Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeWrong, 0, 1)}})[0]
 	if got[0].Advantage != .75 || got[1].Advantage != -.75 || got[0].Factor != 2 {
 		t.Errorf("%+v", got)

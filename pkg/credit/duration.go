@@ -109,7 +109,7 @@ func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, 
 		for _, s := range segments[g] {
 			for turn := s.First; turn <= s.Last && counts(g, s); turn++ {
 				seconds, ran := executed(groups[g].Traces[s.Trace].Turn(turn))
-				if !(seconds >= 0) || math.IsInf(seconds, 1) {
+				if !(seconds >= 0 && seconds <= math.MaxFloat64) {
 					return nil, exitcode.Dataf("instance %q sample %d, message %d: its program ran for %v seconds", groups[g].Instance.InstanceID, groups[g].Traces[s.Trace].Score.Sample, turn, seconds)
 				}
 				if ran {

@@ -14,24 +14,33 @@ import (
 func TestTurnMeans(t *testing.T) {
 	t.Parallel()
 	near := cmpopts.EquateApprox(1e-15, 0)
-	w, err := WeightAxis.Make("seq_mean_turn_mean_token_mean", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const name = "seq_mean_turn_mean_token_mean"
 	for _, c := range []struct {
+		name  string
 		spans [][]int
 		want  [][]float64
 	}{
-		{[][]int{{3, 1}, {2, 4}}, [][]float64{{1. / 12, 1. / 4}, {1. / 8, 1. / 16}}},
+		// Others weigh all turns of a sequence alike: of six tokens, and of four and two.
+		{"token_mean", [][]int{{1, 3}, {2}}, [][]float64{{1. / 6, 1. / 6}, {1. / 6}}},
+		{"seq_mean_token_mean", [][]int{{1, 3}, {2}}, [][]float64{{1. / 8, 1. / 8}, {1. / 4}}},
+		{"token_mean", [][]int{{0}, {}}, nil},
+		{name, [][]int{{3, 1}, {2, 4}}, [][]float64{{1. / 12, 1. / 4}, {1. / 8, 1. / 16}}},
 		// A turn in which nothing was said has no weight, and is a turn.
-		{[][]int{{3, 0}}, [][]float64{{1. / 6, 0}}},
-		{[][]int{{0}, {}}, nil},
-		{nil, nil},
+		{name, [][]int{{3, 0}}, [][]float64{{1. / 6, 0}}},
+		{name, [][]int{{0}, {}}, nil},
+		{name, nil, nil},
 	} {
+		w, err := WeightAxis.Make(c.name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got, err := w.Weights(c.spans, 0)
 		if diff := cmp.Diff(c.want, got, near); diff != "" || err != nil {
-			t.Errorf("%v (-want +got): %v\n%s", c.spans, err, diff)
+			t.Errorf("%s of %v (-want +got): %v\n%s", c.name, c.spans, err, diff)
 		}
+	}
+	if _, err := aggregation("x").Weights([][]int{{1}}, 0); err == nil {
+		t.Error("x is a weight")
 	}
 }
 
@@ -69,6 +78,9 @@ func TestTrajectoryGRPO(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Segment{}, "Factor", "Weight"), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("credit (-want +got):\n%s", diff)
+	}
+	if s := assign(t, c, Group{Traces: []Trace{trace(wrong, ok), trace(ok, ok), trace(ok, wrong)}})[0][0]; s.Dropped != "" || s.Advantage > 1 {
+		t.Errorf("of a small advantage: %+v", s)
 	}
 	for _, s := range assign(t, c, Group{Traces: []Trace{trace(wrong, ok), trace(ok, ok)}})[0] {
 		if s.Advantage != 0 || s.Dropped != "non_positive" {

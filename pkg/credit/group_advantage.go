@@ -113,7 +113,7 @@ func groupAdvantages(spec AdvantageSettings, rewards []float64, lengths []int) (
 
 // baseline returns b of response i. There are at least two responses, unless
 // it is none.
-func baseline(spec AdvantageSettings, rewards []float64, lengths []int, i int) (float64, error) {
+func baseline(spec AdvantageSettings, rewards []float64, lengths []int, i int) (b float64, err error) {
 	switch spec.Baseline {
 	case "mean":
 		return mean(rewards), nil
@@ -124,14 +124,14 @@ func baseline(spec AdvantageSettings, rewards []float64, lengths []int, i int) (
 	case "none":
 		return 0, nil
 	}
-	return 0, exitcode.Usagef("advantage.baseline: unknown value %q", spec.Baseline)
+	return b, exitcode.Usagef("advantage.baseline: unknown value %q", spec.Baseline)
 }
 
 // lengthWeightedMean is the baseline of OPO: sum(len·r) / sum(len). Responses
 // that are all empty weigh the same.
-func lengthWeightedMean(rewards []float64, lengths []int) (float64, error) {
+func lengthWeightedMean(rewards []float64, lengths []int) (b float64, err error) {
 	if len(lengths) != len(rewards) {
-		return 0, exitcode.Bugf("length-weighted baseline: %d rewards, %d lengths", len(rewards), len(lengths))
+		return b, exitcode.Bugf("length-weighted baseline: %d rewards, %d lengths", len(rewards), len(lengths))
 	}
 	var sum, tokens float64
 	for j, reward := range rewards {
@@ -145,7 +145,7 @@ func lengthWeightedMean(rewards []float64, lengths []int) (float64, error) {
 }
 
 // scale returns s of response i.
-func scale(spec AdvantageSettings, rewards []float64, i int) (float64, error) {
+func scale(spec AdvantageSettings, rewards []float64, i int) (s float64, err error) {
 	switch spec.Scale {
 	case "std":
 		return std(rewards, spec.DDof), nil
@@ -154,7 +154,7 @@ func scale(spec AdvantageSettings, rewards []float64, i int) (float64, error) {
 	case "mean":
 		return mean(rewards), nil
 	}
-	return 0, exitcode.Usagef("advantage.scale: unknown value %q", spec.Scale)
+	return s, exitcode.Usagef("advantage.scale: unknown value %q", spec.Scale)
 }
 
 // whiteningFloor keeps the divisor of whitening away from 0.
@@ -217,10 +217,10 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// std is the standard deviation with ddof degrees of freedom taken off. It is
-// exactly 0 for equal values, and for too few of them.
+// std is the standard deviation with ddof degrees of freedom taken off, 0 or 1. It is
+// exactly 0 for equal values, and so for too few of them.
 func std(values []float64, ddof int) float64 {
-	if len(values) <= ddof || isConstant(values) {
+	if isConstant(values) {
 		return 0
 	}
 	m := mean(values)

@@ -2,6 +2,7 @@ package credit
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,12 +48,11 @@ var (
 	opoAdvantage      = AdvantageSettings{Baseline: "length_weighted", Scale: "none", GroupOfOne: "zero"}
 )
 
-func allValid(n int) []bool {
-	valid := make([]bool, n)
-	for i := range valid {
-		valid[i] = true
-	}
-	return valid
+func allValid(n int) []bool { return slices.Repeat([]bool{true}, n) }
+
+func clipped(spec AdvantageSettings, to float64) AdvantageSettings {
+	spec.Clip = to
+	return spec
 }
 
 // What the frameworks that the cases name give, worked out in float64 from the
@@ -80,13 +80,16 @@ func TestAdvantagesOfTheFrameworks(t *testing.T) {
 		{"MaxRL, SkyRL", maxRLSkyRL, oneOfFour, nil, []float64{2.999988000048, -.999996000016, -.999996000016, -.999996000016}},
 		{"NeMo leave-one-out: the first divisor is 0 and left out", nemoAdvantage, oneOfFour, nil, []float64{1, -.577349269191, -.577349269191, -.577349269191}},
 		// By hand: the others of .7 have -(3/70) / (.3/√7 + 1e-6).
-		{"NeMo: seven equal others have a divisor of exactly 0", nemoAdvantage, []float64{1, .7, .7, .7, .7, .7, .7, .7}, nil, append([]float64{.3}, repeat(-.377961139705, 7)...)},
+		{"NeMo: seven equal others have a divisor of exactly 0", nemoAdvantage, []float64{1, .7, .7, .7, .7, .7, .7, .7}, nil, append([]float64{.3}, slices.Repeat([]float64{-.377961139705}, 7)...)},
 		{"verl", verlAdvantage, twoOfFour, nil, []float64{.866023903787, .866023903787, -.866023903787, -.866023903787}},
 		{"open-instruct standard", openInstructStd, twoOfFour, nil, []float64{.99999998, .99999998, -.99999998, -.99999998}},
 		{"NeMo", nemoAdvantage, twoOfFour, nil, []float64{1.154698538383, 1.154698538383, -1.154698538383, -1.154698538383}},
 		{"verl", verlAdvantage, graded, nil, []float64{-1.019045869203, 0, 1.358727825605, -.339681956401}},
 		{"open-instruct standard", openInstructStd, graded, nil, []float64{-1.176696764675, 0, 1.568929019567, -.392232254892}},
 		{"NeMo", nemoAdvantage, graded, nil, []float64{-1.511852177773, 0, 3.491463386783, -.379662117223}},
+		{"NeMo, clipped", clipped(nemoAdvantage, 1.5), graded, nil, []float64{-1.5, 0, 1.5, -.379662117223}},
+		{"NeMo, clipped", clipped(nemoAdvantage, .25), graded, nil, []float64{-.25, 0, .25, -.25}},
+		{"no baseline keeps rewards", AdvantageSettings{Baseline: "none", Scale: "none", GroupOfOne: "reward"}, []float64{1, 1, 1}, nil, []float64{1, 1, 1}},
 		{"RLOO", rlooAdvantage, graded, nil, []float64{-.4, 0, .533333333333, -.133333333333}},
 		{"OPO", opoAdvantage, []float64{1, 0}, []int{2, 4}, []float64{2. / 3, -1. / 3}},
 		{"OPO of empty responses weighs them alike", opoAdvantage, []float64{1, 0}, []int{0, 0}, []float64{.5, -.5}},
@@ -177,32 +180,6 @@ func TestInvalidResponsesDoNotCount(t *testing.T) {
 	nearAll(t, "advantage", got, []float64{0, 0})
 }
 
-func TestBaselineNoneKeepsRewards(t *testing.T) {
-	t.Parallel()
-	spec := AdvantageSettings{Baseline: "none", Scale: "none", GroupOfOne: "reward"}
-	got, err := GroupAdvantages(spec, []float64{1, 1, 1}, allValid(3), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nearAll(t, "advantage", got, []float64{1, 1, 1})
-}
-
-func TestAdvantageClip(t *testing.T) {
-	t.Parallel()
-	spec := nemoAdvantage
-	spec.Clip = 1.5
-	got, err := GroupAdvantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nearAll(t, "advantage", got, []float64{-1.5, 0, 1.5, -.379662117223})
-	spec.Clip = .25
-	if got, err = GroupAdvantages(spec, []float64{.2, .5, .9, .4}, allValid(4), nil); err != nil {
-		t.Fatal(err)
-	}
-	nearAll(t, "advantage", got, []float64{-.25, 0, .25, -.25})
-}
-
 func TestAdvantageErrors(t *testing.T) {
 	t.Parallel()
 	zeroDivisor := AdvantageSettings{Baseline: "leave_one_out", Scale: "leave_one_out_std", DDof: 1, ZeroScale: "divide", GroupOfOne: "zero"}
@@ -216,7 +193,7 @@ func TestAdvantageErrors(t *testing.T) {
 		want    string
 	}{
 		{"NaN reward", verlAdvantage, []float64{0, math.NaN()}, allValid(2), nil, exitcode.Data, "reward of response 1 is NaN"},
-		{"infinite reward", verlAdvantage, []float64{math.Inf(1), 0}, allValid(2), nil, exitcode.Data, "reward of response 0 is +Inf"},
+		{"infinite reward", verlAdvantage, []float64{math.Inf(-1), 0}, allValid(2), nil, exitcode.Data, "reward of response 0 is -Inf"},
 		{"divisor 0 and epsilon 0", zeroDivisor, []float64{1, 0, 0}, allValid(3), nil, exitcode.Data, "advantage of response 0 is +Inf: set advantage.epsilon"},
 		{"shapes", verlAdvantage, []float64{1, 0}, allValid(3), nil, exitcode.Bug, "2 rewards, 3 valid marks"},
 		{"no lengths", opoAdvantage, []float64{1, 0}, allValid(2), nil, exitcode.Bug, "2 rewards, 0 lengths"},
@@ -306,14 +283,6 @@ func TestAdvantagesDoNotDependOnOrder(t *testing.T) {
 			}
 		}
 	})
-}
-
-func repeat(x float64, n int) []float64 {
-	list := make([]float64, n)
-	for i := range list {
-		list[i] = x
-	}
-	return list
 }
 
 func indices(n int) []int {

@@ -1,7 +1,9 @@
 package credit
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -15,13 +17,8 @@ const ReasonUnlearnable = "unlearnable"
 func dropUnlearnable(segments []Segment, values func(Segment) []float64) {
 	for i := range segments {
 		s := &segments[i]
-		for _, value := range values(*s) {
-			if math.Abs(value) <= shard.MaxReward { // not of NaN
-				continue
-			}
-			if s.Dropped == "" {
-				s.Dropped = ReasonUnlearnable
-			}
+		if slices.ContainsFunc(values(*s), func(x float64) bool { return !(math.Abs(x) <= shard.MaxReward) }) {
+			s.Dropped = cmp.Or(s.Dropped, ReasonUnlearnable)
 			s.Reward, s.Advantage, s.Factor, s.Weight, s.TurnFactors, s.TurnWeights = 0, 0, 1, 1, nil, nil
 		}
 	}

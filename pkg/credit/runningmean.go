@@ -72,7 +72,8 @@ func (w window) mean(deviations float64) float64 {
 	if len(w.scores) == 0 {
 		return 0
 	}
-	n, sum, square := float64(len(w.scores)), 0.0, 0.0
+	n := float64(len(w.scores))
+	var sum, square float64
 	for _, s := range w.scores {
 		sum += s.Value
 	}
@@ -83,10 +84,9 @@ func (w window) mean(deviations float64) float64 {
 	}
 	bound := mu - deviations*math.Sqrt(square/n)
 	if deviations == 0 {
-		bound = math.Inf(-1)
+		bound = -math.MaxFloat64
 	}
-	// Rounding alone puts no score below a bound that it stands on.
-	bound -= 1e-12 * (1 + math.Abs(mu))
+	bound -= 1e-12 // rounding alone puts no score below a bound that it stands on
 	n, sum = 0, 0
 	for _, s := range w.scores {
 		if s.Value >= bound {

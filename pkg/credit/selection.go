@@ -124,9 +124,6 @@ func (s Selection) masks(name string) bool {
 // picks reports whether the recipe that a checker knows names a choice of select, with
 // that choice's own settings.
 func picks(c *config.Checker, name string) (own any, ok bool) {
-	s, ok := config.Find[Selection](c.Settings(), "select")
-	if !ok {
-		return nil, false
-	}
+	s, _ := config.Find[Selection](c.Settings(), "select")
 	return s.Of(name)
 }

@@ -1,6 +1,8 @@
 package credit
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +55,99 @@ func TestValidate(t *testing.T) {
 			Name: "group", Gamma: 1, Lambda: 1, Masked: "skip", Baseline: "mean", Scale: "std", Epsilon: 1e-6, ZeroScale: "divide", GroupOfOne: "zero",
 		}, "none", 4}
 	}, func(s *around, c *config.Checker) { s.Advantage.Validate(c, s.Critic, s.Group) }, rows)
+}
+
+// choices are the sections of a recipe whose choices are made here, with what these are
+// checked against.
+type choices struct {
+	Select    Selection         `yaml:"select"`
+	Factors   FactorPicks       `yaml:"factors"`
+	Segments  SegmentsPick      `yaml:"segments"`
+	Weight    WeightPick        `yaml:"weight"`
+	Advantage AdvantageSettings `yaml:"advantage"`
+	Rollout   struct {
+		Group int `yaml:"group"`
+	} `yaml:"rollout"`
+	Loss struct {
+		Kind string `yaml:"kind"`
+	} `yaml:"loss"`
+	Score struct {
+		Embedding string `yaml:"embedding"`
+	} `yaml:"score"`
+}
+
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	rows := map[string]string{"": "", "rollout.group=1": "", "loss.kind=nll": ""}
+	of := func(section, name string, settings map[string]string) { // by what is set of a choice
+		for set, refused := range settings {
+			rows[section+"=["+name+"] "+strings.ReplaceAll(set, ".", section+"."+name+".")] = strings.ReplaceAll(refused, ".", section+"."+name+".")
+		}
+	}
+	of("select", ReasonMinGroup, map[string]string{"": "", ".responses=1": "", ".responses=0": ".responses", ".responses=4": "", ".responses=5": ".responses"})
+	rows["select=[min_group] rollout%group=0"] = ""
+	of("select", ReasonConstantGroup, map[string]string{"": ""})
+	rows["select=[constant_group] rollout%group=1"] = "rollout%group"
+	of("select", ReasonMinAdvantage, map[string]string{"": "", ".magnitude=0": ".magnitude"})
+	rows["select=[min_advantage] advantage%name=gae"] = "select%min_advantage%magnitude"
+	of("select", ReasonBelowTop, map[string]string{"": "", ".share=1": "", ".share=1%1": ".share", ".share=0": ".share"})
+	rows["select=[below_top,min_advantage]"], rows["select=[below_top,min_advantage] loss%kind=nll"] = "", "select%min_advantage"
+	of("select", ReasonBelowPercentile, map[string]string{"": "", ".percentile=0": ".percentile", ".percentile=100": ".percentile", ".percentile=0%5": "", ".submissions=0": ".submissions", ".submissions=1": ""})
+	of("select", ReasonNotImproved, map[string]string{"": "", ".threshold=1": "", ".threshold=-1": "", ".threshold=1%1": ".threshold", ".threshold=-1%1": ".threshold"})
+	of("factors", "duration", map[string]string{
+		"": "", ".mean=x": ".mean", ".all_zero=1%1": ".all_zero", ".no_program=-1": ".no_program", ".multiplies=x": ".multiplies",
+		"loss%kind=nll": "factors", "loss%kind=nll .multiplies=weight": "", "loss%kind=nll .multiplies=both": "factors",
+	})
+	of("factors", "diversity", map[string]string{"": "", ".bound=1": "", ".bound=0%5": ".bound", "score%embedding=none": "factors"})
+	rows["factors=[diversity,duration] loss%kind=nll"], rows["factors=[duration] score%embedding=none"] = "factors", ""
+	dotted := map[string]string{}
+	for set, refused := range rows {
+		dotted[strings.ReplaceAll(set, "%", ".")] = strings.ReplaceAll(refused, "%", ".")
+	}
+	configtest.Checks(t, func() *choices {
+		s := &choices{Segments: SegmentsNamed("turn"), Weight: WeightNamed("token_sum")}
+		s.Rollout.Group, s.Loss.Kind, s.Score.Embedding = 4, "policy", "ngrams"
+		return s
+	}, func(s *choices, c *config.Checker) {
+		s.Select.Validate(c)
+		s.Factors.Validate(c)
+		s.Segments.Validate(c)
+		s.Weight.Validate(c)
+	}, dotted)
+	// What a program picks that there is not.
+	unknown := config.Pick{Name: "x", Settings: &struct{}{}}
+	for name, validate := range map[string]func(*config.Checker){
+		"segments": SegmentsPick{unknown}.Validate, "weight": WeightPick{unknown}.Validate,
+		"factors": FactorPicks{{Name: "x", Settings: &Placed{Multiplies: MultipliesBoth}}}.Validate,
+		"select":  append(Selection{{Name: "x", Settings: &Picked{}}}, Named(ReasonOverlong)...).Validate,
+	} {
+		c := config.NewChecker(&choices{Factors: FactorPicks{{Name: "x", Settings: &Placed{Multiplies: MultipliesBoth}}}})
+		if validate(c); c.Err(name) == nil {
+			t.Errorf("%s: x is a choice", name)
+		}
+	}
+}
+
+// What picks come to.
+func TestPicks(t *testing.T) {
+	t.Parallel()
+	if got := SegmentsNamed("turn").Choice(); got != (Choice{"turn", nil}) || WeightNamed("token_sum").Choice() != (Choice{"token_sum", nil}) || (SegmentsPick{}).Choice() != (Choice{}) || WeightPick(nil).Choice() != (Choice{}) {
+		t.Errorf("%+v", got)
+	}
+	both, on := FactorPicks{{Name: "a", Settings: &Placed{MultipliesBoth, &struct{}{}}}, {Name: "b", Settings: &Placed{MultipliesWeight, 7}}}, Choice{"a", nil}
+	if diff := cmp.Diff([][]Choice{{on}, {on, {"b", 7}}}, [][]Choice{both.On(MultipliesAdvantage), both.On(MultipliesWeight)}); diff != "" {
+		t.Errorf("factors (-want +got):\n%s", diff)
+	}
+	chosen := Named(ReasonMinGroup, ReasonOverlong).With(ReasonMinGroup, &MinGroup{7})
+	if own, ok := chosen.Of(ReasonMinGroup); !slices.Equal(chosen.Names(), []string{ReasonOverlong, ReasonMinGroup}) || !ok || *own.(*MinGroup) != (MinGroup{7}) {
+		t.Errorf("%v, %v", chosen, own)
+	}
+	if offers := (Selection{}).Offers(); offers.Of(ReasonEmpty) != nil || offers.Of(ReasonMinGroup).(*Picked).Own.(*MinGroup).Responses != 2 {
+		t.Errorf("%v", offers)
+	}
+	if got, want := Ordered([]string{"z", "b", ReasonMinAdvantage, ReasonMinGroup}), []string{ReasonMinGroup, ReasonEmpty, ReasonMinAdvantage, "b", "z"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // The form of earlier versions says what the new one does, choice by choice.

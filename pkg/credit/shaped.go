@@ -45,7 +45,8 @@ func init() {
 
 // reward is R(x, y) of AceGRPO Eq. 6.
 func (s *Shaped) reward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
-	score, parent := last.NormalizedScore, 0.0
+	score := last.NormalizedScore
+	var parent float64
 	if shard.Outcome(last.Outcome) != shard.OutcomeOK {
 		return score, 0
 	}

@@ -78,6 +78,7 @@ func TestRunningMean(t *testing.T) {
 		{[]float64{.5, .5, .5}, 2, .5}, // σ = 0: all are at the bound, and stay
 		// μ = 0.8, σ = √(0.8²+4·0.2²)/√5 = 0.4: 0 lies exactly two below, and stays.
 		{[]float64{0, 1, 1, 1, 1}, 2, .8},
+		{[]float64{.1, .7, .7, .7, .7}, 2, .58}, // the same, but for rounding
 		// μ = 5/6, σ = √(30/216) = 0.3727, μ − 2σ = 0.088: 0 is left out.
 		{[]float64{1, 1, 0, 1, 1, 1}, 2, 1},
 		{[]float64{1, 1, 0, 1, 1, 1}, 0, 5. / 6}, // nothing is left out
@@ -121,7 +122,7 @@ func TestWindow(t *testing.T) {
 		return rewards, next
 	}
 	r := RunningMean{Window: 2, Deviations: 2}
-	other := shard.Stat{Scope: "threshold", Key: "a", Name: "threshold", Value: .9}
+	other := shard.Stat{Scope: "threshold", Key: "a", Name: "scratch", Value: .9}
 	rewards, stats := rewardOf(r, []shard.Stat{other})
 	if diff := cmp.Diff([]float64{1, 0, 1, 0, 1, 1, 0}, rewards); diff != "" {
 		t.Errorf("rewards, by segment (-want +got):\n%s", diff)
@@ -219,18 +220,35 @@ func TestValuableSteps(t *testing.T) {
 	if diff := cmp.Diff(made, thresholds(stats), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("the threshold (-want +got):\n%s", diff)
 	}
-	// It stays. A score on it is not above it.
-	got, stats = dropped(steps(t, four), made, ofTask("a", shard.KindInitial, acted(.305, .31)))
-	if diff := cmp.Diff([]string{low, ""}, got); diff != "" {
+	// It stays. A score on it is not above it. Another task gets its own, 0.3 + 0.1 × 0.1.
+	got, stats = dropped(steps(t, four), made, ofTask("a", shard.KindInitial, acted(.305, .31)), ofTask("b", shard.KindInitial, acted(.1, .2, .3, .4)))
+	if diff := cmp.Diff([]string{low, "", low, low, low, ""}, got); diff != "" {
 		t.Errorf("with the threshold (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(made, thresholds(stats)); diff != "" {
+	made = append(made, shard.Stat{Scope: "threshold", Key: "b", Name: "threshold", Iteration: 1, Value: .31})
+	if diff := cmp.Diff(made, thresholds(stats), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("the threshold later (-want +got):\n%s", diff)
 	}
 	// Too few submissions: nothing is kept, and they are remembered.
 	got, stats = dropped(steps(t, above(70, 6)), nil, group)
 	if len(thresholds(stats)) != 5 || got[4] != low {
 		t.Errorf("five of six submissions: dropped %q, statistics %v", got, thresholds(stats))
+	}
+	// Another task that has six is not kept waiting: five scores and a threshold.
+	if _, both := dropped(steps(t, above(70, 6)), nil, group, ofTask("b", shard.KindInitial, acted(.1, .2, .3, .4, .5, .6))); len(thresholds(both)) != 6 {
+		t.Errorf("of five submissions and of six: %v", thresholds(both))
+	}
+	// With a sixth there is a threshold: at 3.5 of six, the mean of 0.32 and 0.35.
+	if got, stats = dropped(steps(t, above(70, 6)), stats, ofTask("a", shard.KindInitial, acted(.9))); got[0] != "" || math.Abs(thresholds(stats)[0].Value-.335) > 1e-12 {
+		t.Errorf("the sixth of six submissions: dropped %q, statistics %v", got, thresholds(stats))
+	}
+	for _, c := range []struct {
+		values  []float64
+		p, want float64
+	}{{[]float64{.5}, 70, .5}, {[]float64{3, 1, 2}, 50, 2}, {[]float64{1, 2}, 25, 1.25}} {
+		if got := percentile(c.values, c.p); got != c.want {
+			t.Errorf("the %gth percentile of %v is %v, want %v", c.p, c.values, got, c.want)
+		}
 	}
 	got, _ = dropped(steps(t, improved(NotImproved{Threshold: .01})), nil, group)
 	if diff := cmp.Diff([]string{same, "", same, same, same}, append(got[:2:2], got[3:]...)); diff != "" {

@@ -44,6 +44,7 @@ func TestTop(t *testing.T) {
 		{"top nine tenths", .9, mixed, []string{"", below, "", "", "infra", "", below, ""}},
 		{"constant group", .5, []Trace{ok(.3), ok(.3), ok(.3)}, []string{"", "", ""}},
 		{"group of one", .5, []Trace{ok(.3)}, []string{""}},
+		{"what is not valid beats nobody", .5, []Trace{said(shard.OutcomeInvalid, .9, 2), said(shard.OutcomeInvalid, .9, 2), ok(.1)}, []string{below, below, ""}},
 		{"none valid", .5, []Trace{said(shard.OutcomeInvalid, 0, 2), said(shard.OutcomeTimeout, 0, 2)}, []string{below, below}},
 		{"all ours", .5, []Trace{said(shard.OutcomeInfra, 0, 2), said(shard.OutcomePreempted, 0, 2)}, []string{"infra", "preempted"}},
 	} {
@@ -107,5 +108,12 @@ func TestTopLeavesStatistics(t *testing.T) {
 	got := assign(t, c, Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, 0, 1)}})[0]
 	if got[0].Advantage != .5 || got[0].Dropped != "" || got[1].Advantage != -.5 || got[1].Dropped != ReasonBelowTop {
 		t.Errorf("%+v", got)
+	}
+	// What was dropped before counts nowhere: of two that are left one is the top half.
+	c = topOf(t, .5)
+	c.Select = append([]Select{phase(Before)}, c.Select...)
+	got = assign(t, c, Group{Traces: []Trace{said(shard.OutcomeOK, 1, 1), said(shard.OutcomeOK, .9, 1), said(shard.OutcomeOK, .2, 1)}})[0]
+	if got[0].Dropped != "" || got[1].Dropped != ReasonBelowTop || got[2].Dropped != "low" {
+		t.Errorf("beside what was dropped before: %+v", got)
 	}
 }

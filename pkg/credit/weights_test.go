@@ -19,6 +19,7 @@ func TestWeightsOfTheFrameworks(t *testing.T) {
 		{"token_mean", 0, 3.5},
 		{"seq_mean_token_mean", 0, 3.0},
 		{"seq_mean_token_sum", 0, 10.5},
+		{"seq_mean_token_sum_norm", 1, 10.5},
 		{"seq_mean_token_sum_norm", 4, 2.625},  // verl: width of the padded batch
 		{"seq_mean_token_sum_norm", 8, 1.3125}, // verl with loss_scale_factor 8, TRL dr_grpo
 		{"token_sum", 0, 21},

@@ -37,6 +37,18 @@ func checkAnswers(t *testing.T, path string) {
 // Numbers beyond the range of a float, exponents, sums, and the ways in which
 // an answer is marked, in both directions. The values are Python's integers
 // and fractions.
+//
+// What an id begins with is what its group is about:
+//
+//	unit           a unit right behind a number is one; other letters make a formula of it
+//	announced      what is asked for may be a formula; the value stands behind "is"
+//	thousand       a comma with a thin or a negative space separates thousands
+//	comma          one between digits is a decimal one, unless it stands before thousands
+//	percent        a sign or word for percent may say what is counted
+//	approximation  of a value and what it is about equal to, the value is the answer
+//	named          a ratio, a length or a function's value may be named, and no sum of unknowns
+//	group          between semicolons, what stands between commas belongs together
+//	function       each function by an identity, and by one that is off by 10⁻²⁰
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	checkAnswers(t, filepath.Join("testdata", "answers.jsonl"))
@@ -73,6 +85,21 @@ func TestUndecided(t *testing.T) {
 	} {
 		if r := Verify("$"+c[0]+"$", `\boxed{`+c[1]+"}", DefaultOptions()); r.Equal {
 			t.Errorf("%s equals %s: %s", c[0], c[1], r.Explain())
+		}
+	}
+}
+
+// What stands around an answer and is no part of it.
+func TestUnwrap(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"5": "5", " `5` ": "5", "```\n5\n```": "5", "```python\n5\n6\n```": "5\n6", "```5```": "5", "**5**.": "5", `\boxed{5}`: "5", `\boxed {5}.`: "5", `$\boxed{5}$`: "5", `$5$`: "$5$",
+		"<answer> **5** </answer>": "5", "5<|im_end|>": "5", `\fbox{\boxed{5}}`: "5", `\boxed{\frac{1}{2}}`: `\frac{1}{2}`, "<answer>4</answer> <answer></answer>": "4", "so 5</answer>": "so 5",
+		"**a** and **b**": "**a** and **b**", "`a` `b`": "`a` `b`", `\boxed{a}+\boxed{b}`: `\boxed{a}+\boxed{b}`, `x=\boxed{5}`: `x=\boxed{5}`, `\boxed{5`: `\boxed{5`, "` `": "` `",
+		`<answer>4</answer> \boxed{5}`: `<answer>4</answer> \boxed{5}`,
+	} {
+		if got := Unwrap(answer); got != want {
+			t.Errorf("%q is unwrapped to %q, want %q", answer, got, want)
 		}
 	}
 }

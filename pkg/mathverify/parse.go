@@ -411,6 +411,8 @@ func (p *parser) commandStartsFactor() bool {
 		return false
 	case "{":
 		return false
+	case "vert": // the sign that opens a value closes it
+		return p.bars == 0
 	}
 	for _, r := range relations {
 		if r.written[0] == '\\' && r.written[1:] == name {

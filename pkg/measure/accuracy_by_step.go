@@ -164,7 +164,8 @@ func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) 
 	if r.Recipe.Evaluation.Steps == 0 {
 		return nil, Absent("evaluation.steps is 0: nothing is corrected")
 	}
-	var all, bySet [2][]Value // by column
+	var bySet [2][]Value // by column
+	all := [2]map[int]int{{}, {}}
 	for _, set := range r.Sets() {
 		steps, err := r.steps(ctx, version, set)
 		if err != nil {
@@ -175,15 +176,18 @@ func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) 
 				continue
 			}
 			for c, n := range []int{s.Corrections.Net, s.Improvements} {
-				if len(all[c]) <= i {
-					all[c] = append(all[c], Value{Column: netColumns[c], X: On(i)})
-				}
-				all[c][i].Y += float64(n)
+				all[c][i] += n
 				bySet[c] = append(bySet[c], Value{"set", set, netColumns[c], On(i), float64(n)})
 			}
 		}
 	}
-	return slices.Concat(all[0], all[1], bySet[0], bySet[1]), nil
+	var values []Value
+	for c, column := range netColumns {
+		for _, i := range slices.Sorted(maps.Keys(all[c])) { // not all: at some step no chain may have an answer
+			values = append(values, Value{Column: column, X: On(i), Y: float64(all[c][i])})
+		}
+	}
+	return slices.Concat(values, bySet[0], bySet[1]), nil
 }
 
 var netColumns = []string{"net_corrections", "net_improvements"}

@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,7 +76,8 @@ func audit(tasks []finishedTask) *RewardAudit {
 	if a.Shards == 0 {
 		return nil
 	}
-	for name, value := range sums {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		value := sums[name]
 		if reason, ok := strings.CutPrefix(name, scoring.MetricReason); ok {
 			a.Reasons[reason] = int(value)
 			a.Responses += int(value)
@@ -89,10 +91,7 @@ func audit(tasks []finishedTask) *RewardAudit {
 			})
 		}
 	}
-	slices.SortFunc(a.Forms, func(x, y FormAudit) int {
-		return cmp.Or(cmp.Compare(y.Responses, x.Responses), cmp.Compare(x.Form, y.Form))
-	})
-	slices.SortFunc(a.Disagreements, func(x, y VerifierAudit) int { return cmp.Compare(x.Verifier, y.Verifier) })
+	slices.SortStableFunc(a.Forms, func(x, y FormAudit) int { return cmp.Compare(y.Responses, x.Responses) })
 	a.BudgetHits = a.Reasons[string(mathverify.ReasonBudget)]
 	a.warn()
 	return a
@@ -101,11 +100,11 @@ func audit(tasks []finishedTask) *RewardAudit {
 // warn names what is likely to ruin a run.
 func (a *RewardAudit) warn() {
 	add := func(format string, values ...any) { a.Warnings = append(a.Warnings, fmt.Sprintf(format, values...)) }
-	share := func(n int) float64 { return float64(n) / float64(max(1, a.Responses)) }
+	share := func(n int) float64 { return float64(n) / float64(a.Responses) } // of none no share is above a bound
 	if a.ZeroShards > 0 {
 		add("all rewards are 0 in %d of %d shards: nothing can be learned from them; look at the reasons and at a few responses", a.ZeroShards, a.Shards)
 	}
-	if others := a.ConstantShards - a.ZeroShards; others > 0 && float64(others) >= constantOfAll*float64(a.Shards) {
+	if others := a.ConstantShards - a.ZeroShards; float64(others) >= constantOfAll*float64(a.Shards) {
 		add("all rewards are equal, and not 0, in %d of %d shards: the problems may be too easy, or the reward open to a trick", others, a.Shards)
 	}
 	if share(a.BudgetHits) > warnBudget {

@@ -40,6 +40,12 @@ func TestAudit(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("audit (-want +got):\n%s", diff)
 	}
+	// What is on a bound is not above it: a budget of 1 in 100, and half unreadable.
+	reasons := map[string]float64{"reward_min": .5, "reward_max": .5, "responses": 8, "reason/budget": 1, "reason/cannot be read": 30, "reason/no answer": 20, "reason/equal": 49}
+	low, high := map[string]float64{"reward_min": 0, "reward_max": 1}, shard(reasons)
+	if got := audit([]finishedTask{shard(low), high, shard(low), shard(low)}); got.ConstantShards != 1 || got.Responses != 100 || len(got.Warnings) > 0 {
+		t.Errorf("on the bounds: %+v", got)
+	}
 	if audit(nil) != nil {
 		t.Error("an audit of nothing")
 	}

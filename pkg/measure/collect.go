@@ -314,9 +314,6 @@ func (f *findings) account(ctx context.Context) error {
 		}
 		if f.Outcomes == nil {
 			f.Outcomes = map[string]int{}
-			for _, outcome := range outcomes {
-				f.Outcomes[string(outcome)] = 0
-			}
 		}
 		for _, outcome := range outcomes {
 			f.Outcomes[string(outcome)] += int(t.metrics["outcome_"+string(outcome)])

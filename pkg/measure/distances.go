@@ -49,7 +49,7 @@ func instanceDistances(ctx context.Context, r *Rows) ([]Value, error) {
 func distances(texts []string) (cosine, euclidean float64, known bool) {
 	texts = Thinned(texts, mostCompared)
 	if len(texts) < 2 {
-		return 0, 0, false
+		return cosine, euclidean, false
 	}
 	vectors := make([][]float32, len(texts))
 	for i, text := range texts {
@@ -57,7 +57,7 @@ func distances(texts []string) (cosine, euclidean float64, known bool) {
 	}
 	for i, a := range vectors {
 		for _, b := range vectors[:i] {
-			dot, square := 0., 0.
+			var dot, square float64
 			for d := range a {
 				x, y := float64(a[d]), float64(b[d])
 				dot += x * y

@@ -33,6 +33,9 @@ func (t *tally) add(problem string, value float64) {
 	t.all = append(t.all, value)
 }
 
+// rounding is the part of a sum of differences that is none but for the rounding of its terms.
+const rounding = 1e-12
+
 // estimate returns the mean m of all N values x_ij and its standard error
 // clustered by the P problems,
 //
@@ -47,15 +50,17 @@ func (t *tally) estimate() *Estimate {
 		return nil
 	}
 	e := &Estimate{Mean: stat.Mean(t.all, nil), Problems: len(t.order), Responses: len(t.all)}
-	var squares float64
+	var squares, size float64
 	for _, problem := range t.order {
 		var deviation float64
 		for _, x := range t.values[problem] {
 			deviation += x - e.Mean
+			size += math.Abs(x)
 		}
 		squares += deviation * deviation
 	}
-	if p := float64(e.Problems); p > 1 && squares > 0 { // of equal problems nobody knows how much they might differ
+	// Of one problem, or equal ones, nobody knows how much others might differ.
+	if p := float64(e.Problems); math.Sqrt(squares) > rounding*size {
 		se := math.Sqrt(p/(p-1)*squares) / float64(e.Responses)
 		e.StandardError = &se
 	}

@@ -29,6 +29,14 @@ func TestEstimate(t *testing.T) {
 	}
 	e = tl.estimate()
 	near(t, "standard error of copies", e.StandardError, math.Sqrt(5.0/3)/2)
+	// One problem has no error, nor have two whose values are the same, 0.1, 0.2 and 0.4.
+	var same tally
+	for i := range 6 {
+		same.add(fmt.Sprint(i/3), []float64{.1, .2, .4}[i%3])
+		if e := same.estimate(); (e.StandardError != nil) != (i == 3 || i == 4) {
+			t.Errorf("after %d values the error is %v", i+1, e.StandardError)
+		}
+	}
 	if new(tally).estimate() != nil {
 		t.Error("nothing has an estimate")
 	}
@@ -102,6 +110,9 @@ func TestMerged(t *testing.T) {
 			t.Errorf("%v seconds of work until %v, want %v", got, c.until, c.want)
 		}
 	}
+	if !math.IsNaN(Median(nil)) {
+		t.Error("nothing has a median")
+	}
 	for _, c := range []struct {
 		values []float64
 		want   float64
@@ -109,6 +120,25 @@ func TestMerged(t *testing.T) {
 		if m := Median(c.values); m != c.want {
 			t.Errorf("the median of %v is %v, want %v", c.values, m, c.want)
 		}
+	}
+}
+
+// Of five texts two are the first and the third, and five are all.
+func TestThinned(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int][]string{2: {"a", "c"}, 4: {"a", "b", "c", "d"}, 5: {"a", "b", "c", "d", "e"}} {
+		if diff := cmp.Diff(want, Thinned([]string{"a", "b", "c", "d", "e"}, most)); diff != "" {
+			t.Errorf("%d of five (-want +got):\n%s", most, diff)
+		}
+	}
+}
+
+// What is below the lowest is in the first interval, and the highest and all above in the last.
+func TestBins(t *testing.T) {
+	t.Parallel()
+	want := []Value{{Column: "submissions", X: On(-100), Y: 40}, {Column: "submissions", X: On(-50), Y: 20}, {Column: "submissions", X: On(0), Y: 0}, {Column: "submissions", X: On(50), Y: 40}}
+	if diff := cmp.Diff(want, bins([]float64{-2, -1, -.5, 1, 2}, -1, 1, .5)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -99,9 +99,9 @@ func corrections(pairs []pair) Corrections {
 	c.Net = c.Corrected - c.Broken
 	for _, d := range change {
 		switch {
-		case d > 0:
+		case d > rounding:
 			c.ProblemsImproved++
-		case d < 0:
+		case d < -rounding:
 			c.ProblemsWorsened++
 		}
 	}

@@ -134,8 +134,11 @@ func distinctInstances(ctx context.Context, r *Rows) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(prompts) == 0 {
+		return nil, Absent("no instance was sampled")
+	}
 	rows, err := r.taskRows(ctx)
-	train := 0.
+	var train float64
 	for _, row := range rows {
 		train += oneIf(row.Split == string(env.Train))
 	}

@@ -71,7 +71,7 @@ func On[N int | int32 | float64](x N) *float64 {
 // meanOf is the mean of some values; known is false of none.
 func meanOf(values []float64) (m float64, known bool) {
 	if len(values) == 0 {
-		return 0, false
+		return m, false
 	}
 	return stat.Mean(values, nil), true
 }

@@ -64,7 +64,7 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("summary.json's %s is no measure", key)
 		}
 	}
-	for path, known := range map[string]bool{"delta_k": true, "corrections.net": true, "buffer/a per buffer/b": true, "transitions.f2s": true, "corections.net": false, "buffer": false, "Buffer/a": false} {
+	for path, known := range map[string]bool{"delta_k": true, "accuracy_before": true, "corrections.net": true, "buffer/a per buffer/b": true, "transitions.f2s": true, "corections.net": false, "buffer": false, "Buffer/a": false} {
 		if err := CheckPath(path); (err == nil) != known || err != nil && exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v", path, err)
 		}

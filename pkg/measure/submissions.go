@@ -101,7 +101,7 @@ func submissions(version int, answers []Answer, budget float64) *Submissions {
 	for k := 2; k <= steps; k *= 2 {
 		choose(fmt.Sprintf("best of %d attempts", k), func(c programs) Program { return c.attempts(k).best() })
 	}
-	if steps > 1 && steps&(steps-1) != 0 {
+	if steps&(steps-1) != 0 { // no power of 2
 		choose(fmt.Sprintf("best of %d attempts", steps), programs.best)
 	}
 	for quarter := 1.0; quarter <= 4 && budget > 0; quarter++ {

@@ -2,15 +2,11 @@ package mlebench
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -229,41 +225,4 @@ func checkBoard(t *testing.T, name string, b Board, gold, silver, bronze, median
 		}
 	}
 	return cases
-}
-
-// TestBoardsOfAnySize does the same on drawn boards with ties.
-func TestBoardsOfAnySize(t *testing.T) {
-	t.Parallel()
-	for teams := 1; teams < 1200; teams = teams*2 + 1 {
-		for _, lower := range []bool{true, false} {
-			t.Run(fmt.Sprint(teams, lower), func(t *testing.T) {
-				t.Parallel()
-				draw := rapid.Custom(func(r *rapid.T) []float64 {
-					scores := rapid.SliceOfN(rapid.IntRange(0, 1+teams/3), teams, teams).Draw(r, "scores")
-					slices.Sort(scores)
-					if !lower {
-						slices.Reverse(scores)
-					}
-					board := make([]float64, teams)
-					for i, s := range scores {
-						board[i] = float64(s) / 8
-					}
-					return board
-				})
-				for seed := range 5 {
-					var rows strings.Builder
-					rows.WriteString("rank,score\n")
-					for i, s := range draw.Example(seed) {
-						fmt.Fprintf(&rows, "%d,%v\n", i+1, s)
-					}
-					b, err := ReadBoard([]byte(rows.String()))
-					if err != nil {
-						t.Fatal(err)
-					}
-					at := b.Thresholds()
-					checkBoard(t, "drawn", b, at.Gold, at.Silver, at.Bronze, at.Median)
-				}
-			})
-		}
-	}
 }

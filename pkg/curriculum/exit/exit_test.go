@@ -155,6 +155,12 @@ func TestPick(t *testing.T) {
 			t.Errorf("u %v picks %d, want %d", test.u, got, test.want)
 		}
 	}
+	// Ten tenths add up to a little less than 1: what falls above is the tenth's, and not
+	// that of an entry which is never selected.
+	scores := append(slices.Repeat([]float64{.25}, 10), 0)
+	if got := newSoftmax(ofScores(scores...), 1e6).pick(math.Nextafter(1, 0)); got != 9 {
+		t.Errorf("above the sum of ten tenths %d is picked, want 9", got)
+	}
 }
 
 // ExIt Tab. 4, and what recipes may say else.

@@ -28,6 +28,15 @@ func drawSettings(t *rapid.T) Settings {
 	}
 }
 
+// roles are those of messages.
+func roles(messages []shard.Message) []string {
+	var out []string
+	for _, m := range messages {
+		out = append(out, m.Role)
+	}
+	return out
+}
+
 // plan turns selections into groups with drawn outcomes.
 func plan(t *rapid.T, iteration int, selections []curriculum.Selection) []curriculum.Group {
 	groups := make([]curriculum.Group, len(selections))

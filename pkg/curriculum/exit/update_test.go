@@ -152,6 +152,14 @@ func TestReplacement(t *testing.T) {
 		t.Errorf("equal priorities (-want +got):\n%s", diff)
 	}
 
+	// Of many equals the oldest go, one after the other.
+	spec.BufferSize, spec.Expand = 5, ExpandAll
+	equal = stateOf(entry("a", .25), entry("b", .25), entry("c", .25), entry("d", .25), entry("e", .25))
+	got = mustUpdate(t, New(spec, 11), equal, 2, baseGroup("m1", 1, 0), baseGroup("m2", 1, 0))
+	if diff := cmp.Diff([]string{"e", "new", "new", "new", "new"}, names(got.Entries)); diff != "" {
+		t.Errorf("four of five equals (-want +got):\n%s", diff)
+	}
+
 	// A buffer of one holds the newest of the best.
 	spec.BufferSize, spec.Expand = 1, ExpandAll
 	got = mustUpdate(t, New(spec, 11), stateOf(), 2, baseGroup("m1", 1, 0), baseGroup("m2", .5, .5))
@@ -255,6 +263,9 @@ func TestAblationWithoutImprovement(t *testing.T) {
 		t.Fatalf("buffer %+v, want one entry", state.Entries)
 	}
 	near(t, "newest score", state.Entries[0].Potential, 2./9)
+	if state.Entries[0].LastSampled != 3 {
+		t.Errorf("%+v was last sampled in iteration 3", state.Entries[0])
+	}
 
 	selections, err := e.Next(state, 4, 1, []string{"other"})
 	if err != nil {

@@ -157,7 +157,7 @@ func (b *belief) stats() []shard.Stat {
 		add(scopePosterior, p.question, nameBeta, p.iteration, p.beta.beta)
 	}
 	for _, c := range b.pool {
-		observed := 0.0
+		var observed float64
 		if c.observed {
 			observed = 1
 		}

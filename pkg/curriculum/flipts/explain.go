@@ -65,8 +65,9 @@ func (f *FlipTS) inclusion(b belief, n int, question string) float64 {
 		others[i].many++
 	}
 	selected := func(d float64) float64 { return f.fewer(n, others, d) }
+	var low float64
 	farthest := 1.0
-	for low := 0.0; farthest-low > farthest/64; {
+	for farthest-low > farthest/64 {
 		if middle := (low + farthest) / 2; selected(middle) < never {
 			farthest = middle
 		} else {

@@ -27,6 +27,7 @@ package flipts
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -180,9 +181,6 @@ func (f *FlipTS) refresh(b *belief, iteration int, taskIDs []string) {
 	outside := slices.DeleteFunc(slices.Clone(taskIDs), func(q string) bool { return in[q] })
 	cull := share(f.spec.CullShare, size)
 	n := min(int(new(big.Int).Quo(cull.Num(), cull.Denom()).Int64()), len(observed), len(outside))
-	if n == 0 {
-		return
-	}
 	culled := map[int]bool{}
 	for _, i := range observed[:n] {
 		culled[i] = true
@@ -200,12 +198,7 @@ func (f *FlipTS) refresh(b *belief, iteration int, taskIDs []string) {
 }
 
 // miss is how far a probability is from the target.
-func (f *FlipTS) miss(x float64) float64 {
-	if x < f.spec.Target {
-		return f.spec.Target - x
-	}
-	return x - f.spec.Target
-}
+func (f *FlipTS) miss(x float64) float64 { return math.Abs(x - f.spec.Target) }
 
 // share is a share of a number, as people write it: 0.07 of 100 is 7, which it
 // is not in binary.

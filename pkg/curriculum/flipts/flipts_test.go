@@ -111,6 +111,17 @@ func TestEvents(t *testing.T) {
 	if New(settings(), 1).happened(shard.Score{Outcome: string(shard.OutcomeOK)}) {
 		t.Error("a trace that was not judged turn by turn turned a failure into a success")
 	}
+	s := settings()
+	s.Event = EventSuccess
+	ok, wrong := string(shard.OutcomeOK), string(shard.OutcomeWrong)
+	for _, c := range []struct {
+		score shard.Score
+		want  bool
+	}{{shard.Score{Outcome: ok}, true}, {shard.Score{Outcome: wrong}, false}, {shard.Score{Outcome: wrong, Turns: []shard.TurnScore{{Outcome: ok}}}, true}} {
+		if got := New(s, 1).happened(c.score); got != c.want {
+			t.Errorf("success of %+v: %v", c.score, got)
+		}
+	}
 }
 
 // FlipTS Eq. 2 by hand. Of 0, 1/4, 1/2, 1/4 the mean is 1/4 and the variance 1/32, so
@@ -137,6 +148,20 @@ func TestPrior(t *testing.T) {
 	} {
 		if got, why := prior(c.rates, c.sample, 16); !cmp.Equal(got, c.want, near, cmp.AllowUnexported(beta{})) || why != c.why {
 			t.Errorf("%s: %+v, %q; want %+v, %q", c.what, got, why, c.want, c.why)
+		}
+	}
+}
+
+// What stands in place of the moments is said, with G, the traces of the largest group.
+func TestWeakPrior(t *testing.T) {
+	t.Parallel()
+	s := settings()
+	s.WarmUp = 1
+	for g, groups := range map[int][]curriculum.Group{1: {group("q0", "ff")}, 3: {group("q0", times(3, "ff")...), group("q1", "ff", "ff")}} {
+		state, b := update(t, New(s, 1), curriculum.State{}, questions(9), groups...)
+		want := fmt.Sprintf("the prior is Beta(1, %d): a weak one in place of equation 2's, for no trace of the warm-up had the event", g)
+		if b.prior != (beta{1, float64(g)}) || !slices.Equal(state.Notes, []string{want}) {
+			t.Errorf("G = %d: %+v, %q, want %q", g, b.prior, state.Notes, want)
 		}
 	}
 }
@@ -181,6 +206,13 @@ func TestAlgorithm1(t *testing.T) {
 	if b.prior != (beta{}) || len(b.pool) != 0 || len(b.posterior.all) != 0 {
 		t.Errorf("in the warm-up: %+v", b)
 	}
+	row := func(scope, key, name string, iteration int32, value float64) shard.Stat {
+		return shard.Stat{Scope: scope, Key: key, Name: name, Iteration: iteration, Value: value}
+	}
+	counted := []shard.Stat{row("warm-up", "q0", "with event", 1, 2), row("warm-up", "q0", "without event", 1, 2), row("warm-up", "q1", "with event", 1, 0), row("warm-up", "q1", "without event", 1, 4)}
+	if diff := cmp.Diff(counted, state.Stats); diff != "" {
+		t.Errorf("the state in the warm-up (-want +got):\n%s", diff)
+	}
 	state, b = update(t, f, state, tasks, group("q0", times(4, "sf")...), group("q2", "fs", "fs", "ff", "ff"), group("q3", "ss", "fs", "ss", "ss"), group("q4", "", "", "", ""))
 	if !cmp.Equal(b.prior, beta{1.25, 3.75}, near, cmp.AllowUnexported(beta{})) {
 		t.Errorf("α₀, β₀ are %+v, want 1.25, 3.75 (see TestPrior)", b.prior)
@@ -209,6 +241,16 @@ func TestAlgorithm1(t *testing.T) {
 	}
 	if got := b.pool.observed(); !slices.Equal(got, []int{3}) {
 		t.Errorf("observed are the members %v of the pool, want the fourth: what is not in it is not observed", got)
+	}
+	known := []shard.Stat{
+		row("prior", "", "alpha", 0, 1.25), row("prior", "", "beta", 0, 3.75), row("posterior", in, "alpha", 3, 4.125), row("posterior", in, "beta", 3, 4.375),
+		row("posterior", out, "alpha", 3, 5.125), row("posterior", out, "beta", 3, 3.375),
+	}
+	for i, c := range b.pool {
+		known = append(known, row("pool", c.question, "observed", 2, []float64{0, 0, 0, 1, 0}[i]))
+	}
+	if diff := cmp.Diff(known, state.Stats, near); diff != "" {
+		t.Errorf("the state (-want +got):\n%s", diff)
 	}
 	state, b = update(t, f, state, tasks, group(in, times(4, "ff")...))
 	if got := b.of(in); !cmp.Equal(got, beta{3.7125, 7.9375}, near, cmp.AllowUnexported(beta{})) {
@@ -341,6 +383,9 @@ func TestTinyParameters(t *testing.T) {
 	if p.all[0].alpha > 1e-300 || p.all[0].mean() != 0 || p.all[1].mean() != 1 {
 		t.Errorf("%+v", p.all)
 	}
+	if low, high := (beta{0, 1}).draw(nil), (beta{1, 0}).draw(nil); low != 0 || high != 1 {
+		t.Errorf("without α and β draws are %v and %v", low, high)
+	}
 	// Both tiny: nearly all mass is at the ends, three quarters of it at 1.
 	ones, tiny := 0, beta{3e-300, 1e-300}
 	for i := range 1000 {
@@ -352,6 +397,27 @@ func TestTinyParameters(t *testing.T) {
 	}
 	if math.Abs(float64(ones)-750) > 60 {
 		t.Errorf("%d of 1000 draws are 1, want about 750", ones)
+	}
+}
+
+// Of eight beliefs with the means 0.1 to 0.6, 0.8 and 0.9, of questions of which one has just
+// joined and two are observed.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := belief{prior: beta{1.25, 3.75}}
+	for i, mean := range []float64{.5, .1, .8, .2, .6, .3, .4, .9} {
+		b.member(fmt.Sprint(i), mean, i < 2)
+	}
+	b.pool[4].joined = 3
+	want := map[string]float64{
+		"prior_alpha": 1.25, "prior_beta": 3.75, "pool": 8, "pool_observed": 2, "pool_joined": 1, "posteriors": 8, "mean": .475, "mean_p10": .1, "mean_p50": .4, "mean_p90": .9,
+	}
+	f := New(settings(), 1)
+	if diff := cmp.Diff(want, f.Metrics(curriculum.State{Iteration: 3, Stats: b.stats()}), near); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if got := f.Metrics(curriculum.State{}); got != nil {
+		t.Errorf("of no pool: %v", got)
 	}
 }
 

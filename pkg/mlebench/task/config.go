@@ -74,8 +74,7 @@ func (c *Config) SetDefaults() {
 	c.Limits = Limits{WallSeconds: 300, MemoryMB: 4096, Processes: 64, FileMB: 1024, DiskMB: 2048}
 }
 
-func (c *Config) validate(where string) error {
-	check := config.NewChecker(c)
+func (c *Config) validate(check *config.Checker) {
 	if strings.ContainsAny(c.Name, "/\\ \t\n") || c.Name == "." || c.Name == ".." {
 		check.Add("name", c.Name, "must be a name without slashes and spaces")
 	}
@@ -109,18 +108,14 @@ func (c *Config) validate(where string) error {
 	if len(c.TargetColumns) == 0 {
 		check.Add("target_columns", c.TargetColumns, "is missing")
 	}
-	if classes := slices.Clone(c.Classes); len(classes) > 0 {
-		slices.Sort(classes)
-		if len(slices.Compact(classes)) < len(c.Classes) {
-			check.Add("classes", c.Classes, "has a label twice")
-		}
+	if labels := slices.Sorted(slices.Values(c.Classes)); len(slices.Compact(labels)) < len(c.Classes) {
+		check.Add("classes", c.Classes, "has a label twice")
 	}
 	if r := c.ScoreRange; r != nil {
-		worst, best := r.Worst, r.Best
 		switch {
-		case math.IsNaN(worst-best) || math.IsInf(worst-best, 0) || worst == best:
+		case r.Worst == r.Best || math.IsInf(r.Worst-r.Best, 0):
 			check.Add("score_range", *r, "must be two different numbers")
-		case err == nil && (best < worst) != (m.Direction == metric.Minimize):
+		case err == nil && (r.Best < r.Worst) != (m.Direction == metric.Minimize):
 			check.Add("score_range", *r, "runs the wrong way: %s is to %s", m.Name, m.Direction)
 		}
 	}
@@ -133,5 +128,4 @@ func (c *Config) validate(where string) error {
 	check.AtLeast("limits.file_mb", l.FileMB, 1)
 	check.AtLeast("limits.disk_mb", l.DiskMB, 1)
 	check.AtLeast("limits.gpus", l.GPUs, 0)
-	return check.Err(where)
 }

@@ -83,7 +83,9 @@ func open(folder string) (*Task, error) {
 	if err := doc.Fill(&t.Config, config.Options{}); err != nil {
 		return nil, err
 	}
-	if err := t.validate(FileName); err != nil {
+	check := config.NewChecker(&t.Config)
+	t.validate(check)
+	if err := check.Err(FileName); err != nil {
 		return nil, err
 	}
 	if t.Name == "" {

@@ -1,6 +1,8 @@
 package task
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 )
 
@@ -24,7 +26,7 @@ func files() map[string]string {
 		"public/test.csv":              "id,length,colour\n4,2,red\n5,3,green\n",
 		"public/sample_submission.csv": "id,kind\n4,a\n5,a\n",
 		"private/answers.csv":          "id,kind\n4,a\n5,b\n",
-		"leaderboard.csv":              "rank,score\n1,1\n2,0.9\n3,0.8\n4,0.5\n",
+		"leaderboard.csv":              "rank,score\n1,1\n2,0.9\n3,0.8\n4,0.4\n",
 	}
 }
 
@@ -98,6 +100,102 @@ train.csv: 3 rows, 4 columns
 	if got := task.HumanRank(mlebench.Paper, 0.85, true); got != 0.25 {
 		t.Errorf("rank %v, want 1 − 3/4: two are better", got)
 	}
+}
+
+// A task whose files have names of their own, of a loss, with a range that its board gives,
+// and public files of all kinds, of which a preview shows few: by hand.
+func TestOwnNames(t *testing.T) {
+	t.Parallel()
+	// Of 13 and 12 values, of 40 and 41 characters, and lists of 160 and 162.
+	texts := "x,w,v,u,t,s\n"
+	for i := range 13 {
+		texts += fmt.Sprintf("%s,%d words,%s,%s,%s,%g\n", strings.Repeat("x", 41-i), max(i, 1), strings.Repeat("v", 40+i), strings.Repeat("u", 78+2*(i%2)), strings.Repeat("t", 80+i%2), 1.5-float64(i))
+	}
+	all := map[string]string{
+		FileName: "name: wheat\nmetric: mae\ndirection: minimize\nid_column: id\ntarget_columns: [y]\npublic: open\nanswers: secret/truth.csv\n" +
+			"sample_submission: open/example.csv\ndescription: about.txt\nleaderboard: {file: board.csv, public: other.csv}\n",
+		"about.txt": " Weigh it.\n", "secret/truth.csv": "id,y\n1,1\n2,2\n3,3\n4,4\n", "secret/more.csv": "",
+		"board.csv": "rank,score\n1,1\n2,2\n3,3\n4,5\n", "other.csv": "rank,score\n1,2\n2,2\n",
+		"open/example.csv": "id,y\r\n1,\r\n2,\r\n3,\r\n4,\r\n", "open/z.csv": "x\n1\n", "open/deep/a/b/c/d.txt": "",
+		"open/more/01.csv": strings.TrimSuffix(strings.Repeat("n,", 31), ",") + "\n" + strings.TrimSuffix(strings.Repeat("7,", 31), ",") + "\n",
+		"open/more/02.CSV": texts, "open/more/04.csv": "x\n\"", "open/more/05.csv": "\"", "open/more/06.csv": "x,y,z\n1\n2,NA,\xff,4\n", "open/more/07.csv": "y" + strings.Repeat(",", 29) + "\n7\n-2\n",
+		"open/more/08.csv": "", "open/more/09.csv": "", "open/more/10.csv": "", "open/more/11.csv": "",
+	}
+	folder := write(t, all)
+	for name, size := range map[string]int64{"0.bin": 1023, "1.bin": 1 << 10, "2.bin": 1<<20 - 1, "3.bin": 3 << 19, "4.bin": 1 << 30, "5.bin": 1 << 20, "more/03.csv": maxDigested + 1} {
+		path := filepath.Join(folder, "open", name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() *Task {
+		t.Helper()
+		task, err := Open(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return task
+	}
+	task := open()
+	if diff := cmp.Diff(Range{Worst: 5, Best: 1}, task.Range); diff != "" || task.Name != "wheat" || !task.LowerIsBetter() || task.Sample != "id,y\n1,\n2,\n3,\n" || task.Description != "Weigh it." {
+		t.Errorf("%q, sample %q, description %q, range (-want +got):\n%s", task.Name, task.Sample, task.Description, diff)
+	}
+	// 2.5 is third of four; the other board ranks nothing.
+	if rank := task.HumanRank(mlebench.Paper, 2.5, true); rank != 0.25 || task.PublicBoard == nil || !task.PublicBoard.Degenerate() {
+		t.Errorf("rank %v, want 1 − 3/4", rank)
+	}
+	if task.Path("board.csv") != filepath.Join(folder, "board.csv") || task.Input("secret/more.csv") != "" {
+		t.Errorf("%q of %+v", task.Path("board.csv"), task.Inputs)
+	}
+	configtest.Golden(t, "testdata/preview.txt", task.Preview+"\n")
+	// The digest is that of the names, the sizes and, but for the large one, the contents.
+	file := func(name string) string { return filepath.Join(folder, "open", name) }
+	digest := task.Input("open")
+	for i, change := range []func() error{
+		func() error { return os.WriteFile(file("z.csv"), []byte("x\n2\n"), 0o644) },
+		func() error { return os.Rename(file("z.csv"), file("y.csv")) },
+		func() error { return os.Truncate(file("more/03.csv"), maxDigested+2) },
+		func() error {
+			return os.WriteFile(file("../board.csv"), []byte("rank,score\n1,1\n2,2\n3,3\n4,6\n"), 0o644)
+		},
+		func() error {
+			large, err := os.OpenFile(file("more/03.csv"), os.O_WRONLY, 0)
+			if err == nil {
+				_, err = large.WriteString("x")
+			}
+			return err
+		},
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		now := open()
+		if same := now.Input("open") == digest; same != (i > 2) {
+			t.Errorf("after change %d the digest is the same: %v", i, same)
+		}
+		digest = now.Input("open")
+	}
+	if open().Input("board.csv") == task.Input("board.csv") {
+		t.Error("another board has the same digest")
+	}
+}
+
+// What a limit or a score range may be, and what it may not.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	const in = "limits."
+	configtest.Checks(t, func() *Config {
+		c := &Config{Metric: "mae", Direction: "minimize", IDColumn: "id", TargetColumns: []string{"y"}}
+		c.SetDefaults()
+		return c
+	}, (*Config).validate, map[string]string{
+		"": "", "limits.wall_seconds=604800": "", "limits.wall_seconds=604801": in + "wall_seconds", "limits.wall_seconds=0.5": "", "limits.wall_seconds=0": in + "wall_seconds",
+		"limits.memory_mb=16": "", "limits.memory_mb=15": in + "memory_mb", "limits.gpus=0": "", "limits.gpus=-1": in + "gpus",
+		"limits.processes=1 limits.file_mb=1 limits.disk_mb=1": "", "limits.processes=0 limits.file_mb=0 limits.disk_mb=0": in + "processes " + in + "file_mb " + in + "disk_mb",
+		"score_range.worst=1 score_range.best=0": "", "score_range.worst=0 score_range.best=1": "score_range", "score_range.worst=1e308 score_range.best=-1e308": "score_range", "score_range.worst=1 score_range.best=1": "score_range",
+		"direction=\"\"": "direction", "metric=accuracy direction=maximize score_range.worst=-1e308 score_range.best=1e308": "score_range", "metric=x score_range.worst=1 score_range.best=0": "metric", "name=.": "name", "name=..": "name", "name=...": "", "target_columns=[a,\"\"]": "target_columns", "classes=[a,b]": "",
+		"modality=x complexity=x leaderboard.of=x": "modality complexity leaderboard.of", "modality=text complexity=low leaderboard.of=people": "",
+	})
 }
 
 // TestNumbers: what a CSV file of other programs holds as a number is one.
@@ -256,21 +354,21 @@ func TestBadFolders(t *testing.T) {
 		}
 		got.WriteString("# " + c.name + "\n" + strings.ReplaceAll(strings.ReplaceAll(err.Error(), folder, "TASK"), filepath.Dir(folder), "TASKS") + "\n\n")
 	}
-	golden.Check(t, "testdata/messages.txt", got.String())
+	configtest.Golden(t, "testdata/messages.txt", got.String())
 }
 
 func TestFind(t *testing.T) {
 	t.Parallel()
 	one, two := write(t, files()), write(t, files())
-	rename := filepath.Join(filepath.Dir(two), "corn")
+	rename := filepath.Join(filepath.Dir(one), "corn")
 	if err := os.Rename(two, rename); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := Find([]string{filepath.Dir(one), rename}, nil)
+	tasks, err := Find([]string{one, rename}, nil)
 	if err != nil || len(tasks) != 2 || tasks[0].Name != "corn" || tasks[1].Name != "seeds" {
 		t.Errorf("found %d tasks, %v; want corn and seeds", len(tasks), err)
 	}
-	if tasks, err := Find([]string{filepath.Dir(one), rename}, []string{"s*"}); err != nil || len(tasks) != 1 {
+	if tasks, err := Find([]string{filepath.Dir(one)}, []string{"s*"}); err != nil || len(tasks) != 1 {
 		t.Errorf("found %d tasks by pattern, %v; want seeds", len(tasks), err)
 	}
 	for _, c := range []struct {
