@@ -84,9 +84,9 @@ func (w window) mean(deviations float64) float64 {
 	}
 	bound := mu - deviations*math.Sqrt(square/n)
 	if deviations == 0 {
-		bound = -math.MaxFloat64
+		bound = math.Inf(-1)
 	}
-	bound -= 1e-12 // rounding alone puts no score below a bound that it stands on
+	bound -= 1e-12 * (1 + math.Abs(mu)) // rounding alone puts no score below a bound that it stands on
 	n, sum = 0, 0
 	for _, s := range w.scores {
 		if s.Value >= bound {
