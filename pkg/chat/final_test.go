@@ -19,15 +19,9 @@ import (
 // fails, so do we.
 func TestContinueFinalAgainstTransformers(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/final_golden.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := try(os.Open("testdata/final_golden.json.gz"))(t)
 	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := try(gzip.NewReader(f))(t)
 	var final struct {
 		Cases []struct {
 			Conversation int
@@ -38,9 +32,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 			Texts []struct{ Text, Error string }
 		}
 	}
-	if err := json.NewDecoder(unzipped).Decode(&final); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(unzipped).Decode(&final))
 	g := readGolden(t, "testdata/golden.json.gz")
 	compared := 0
 	for i, template := range g.Templates {
@@ -71,10 +63,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 func TestPromptContinues(t *testing.T) {
 	t.Parallel()
 	c := newChat(t, "chatml", chatML.Jinja(), "")
-	format, err := tokenizer.NewChat(c.Tokenizer(), chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	format := try(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
 	for name, c := range map[string]Chat{"template": c, "house": House(format)} {
 		ids, err := c.Prompt([]shard.Message{user("2+2?"), says("It is ")})
 		if want := "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\nIt is "; err != nil || c.Tokenizer().Decode(ids) != want {
@@ -90,10 +79,7 @@ func TestPromptContinues(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	template := newChat(t, "x.jinja", "{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.reasoning_content }}{% endfor %}{% if enable_thinking %}!{% endif %}<|im_end|>", "")
-	format, err := tokenizer.NewChat(template.Tokenizer(), chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	format := try(tokenizer.NewChat(template.Tokenizer(), chatML))(t)
 	field := func(name string) Conversation {
 		c := FromMessages([]shard.Message{user("q")})
 		c.Messages[0].Set(name, "x")

@@ -21,18 +21,11 @@ import (
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	raw, err := os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := try(os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile)))(t)
 	write := func(name, content string) {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	write(tokenizer.TokenizerFile, string(raw))
 	for name, content := range files {
@@ -90,14 +83,8 @@ func TestLoad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := Load(folder(t, test.files), time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := try(Load(folder(t, test.files), time.Time{}))(t)
+			r := try(c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{}))(t)
 			if diff := cmp.Diff(test.text, r.Text); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
@@ -112,10 +99,7 @@ func TestDate(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"chat_template.jinja": "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no day' }}", "config.json": eos})
 	for want, date := range map[string]time.Time{"no day": {}, "05 Feb 2026": time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC)} {
-		c, err := Load(dir, date)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := try(Load(dir, date))(t)
 		if r, err := c.Render(FromMessages([]shard.Message{{Role: "user"}}), RenderOptions{}); err != nil || r.Text != want {
 			t.Errorf("rendered %q (%v), want %q", r.Text, err, want)
 		}

@@ -24,10 +24,7 @@ func adapterConfig() policy.Config {
 
 func newTestAdapter(t *testing.T) policy.Adapter {
 	t.Helper()
-	a, err := policy.InitAdapter(adapterConfig(), policy.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}, RankStabilized: true}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := try(policy.InitAdapter(adapterConfig(), policy.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}, RankStabilized: true}, 1))(t)
 	a.Base = filepath.Join("..", "base")
 	return a
 }
@@ -35,33 +32,22 @@ func newTestAdapter(t *testing.T) policy.Adapter {
 func TestAdapterFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "v000001")
-	if err := os.Mkdir(folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o777))
 	if is, err := IsAdapter(folder); is || err != nil {
 		t.Errorf("an empty folder is an adapter: %v", err)
 	}
 	file := filepath.Join(folder, "file")
-	if err := os.WriteFile(file, nil, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o640))
 	if is, err := IsAdapter(file); is || exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a file is an adapter: %v, %v", is, err)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	a := newTestAdapter(t)
-	if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, SaveAdapter(folder, adapterConfig(), a))
 	if is, err := IsAdapter(folder); !is || err != nil {
 		t.Errorf("the folder is no adapter: %v", err)
 	}
-	got, err := LoadAdapter(folder, adapterConfig(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try(LoadAdapter(folder, adapterConfig(), true))(t)
 	if diff := cmp.Diff(a, got); diff != "" {
 		t.Error(diff)
 	}
@@ -112,36 +98,22 @@ func TestAdapterRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			a := newTestAdapter(t)
-			if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
-				t.Fatal(err)
-			}
+			must(t, SaveAdapter(folder, adapterConfig(), a))
 			if test.setting != "" {
 				path := filepath.Join(folder, AdapterConfigFile)
-				content, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				content := try(os.ReadFile(path))(t)
 				// The last of two settings of one name counts.
 				content = append(content[:len(content)-3], []byte(",\n"+test.setting+"}")...)
-				if err := os.WriteFile(path, content, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, content, 0o666))
 			}
 			if test.change != nil {
 				var stored []safetensors.Tensor
 				for _, tensor := range a.Tensors {
 					stored = append(stored, safetensors.Tensor{Name: tensor.Name, Shape: tensor.Shape, Data: tensor.Data})
 				}
-				f, err := os.Create(filepath.Join(folder, AdapterWeightsFile))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := safetensors.Write(f, test.change(stored), nil); err != nil {
-					t.Fatal(err)
-				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				f := try(os.Create(filepath.Join(folder, AdapterWeightsFile)))(t)
+				must(t, safetensors.Write(f, test.change(stored), nil))
+				must(t, f.Close())
 			}
 			_, err := LoadAdapter(folder, adapterConfig(), test.train)
 			switch {

@@ -23,23 +23,18 @@ func cgroupOf(mounts, membership string) cgroup {
 	type mount struct{ root, at string }
 	unified, legacy := mount{}, map[string]mount{}
 	for line := range strings.Lines(mounts) {
-		fields := strings.Fields(line)
-		dash := len(fields)
-		for i, field := range fields {
-			if field == "-" {
-				dash = i
-				break
-			}
-		}
-		if len(fields) < 6 || dash+3 >= len(fields) {
+		// ID PARENT DEVICE ROOT AT … - TYPE SOURCE OPTIONS
+		place, kind, _ := strings.Cut(line, " - ")
+		fields, system := strings.Fields(place), strings.Fields(kind)
+		if len(fields) < 5 || len(system) < 3 {
 			continue
 		}
 		m := mount{unescape(fields[3]), unescape(fields[4])}
-		switch fields[dash+1] {
+		switch system[0] {
 		case "cgroup2":
 			unified = m
 		case "cgroup":
-			for option := range strings.SplitSeq(fields[dash+3], ",") {
+			for option := range strings.SplitSeq(system[2], ",") {
 				legacy[option] = m
 			}
 		}
@@ -49,22 +44,17 @@ func cgroupOf(mounts, membership string) cgroup {
 			return ""
 		}
 		// In a container the mount shows a part of the tree.
-		inside := strings.TrimPrefix(path, strings.TrimSuffix(m.root, "/"))
-		if inside == "" || inside == "/" {
-			return m.at
-		}
-		return filepath.Join(m.at, inside)
+		return filepath.Join(m.at, strings.TrimPrefix(path, strings.TrimSuffix(m.root, "/")))
 	}
 	for line := range strings.Lines(membership) {
-		_, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, named := strings.Cut(rest, ":")
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // ID:CONTROLLERS:PATH
 		switch {
-		case !ok || !named:
-		case controllers == "":
-			g.unified = below(unified, path)
+		case len(fields) < 3:
+		case fields[1] == "":
+			g.unified = below(unified, fields[2])
 		default:
-			for controller := range strings.SplitSeq(controllers, ",") {
-				if folder := below(legacy[controller], path); folder != "" {
+			for controller := range strings.SplitSeq(fields[1], ",") {
+				if folder := below(legacy[controller], fields[2]); folder != "" {
 					g.legacy[controller] = folder
 				}
 			}
@@ -127,11 +117,11 @@ func (g cgroup) cores() (cores float64, ok bool) {
 		quota, period, _ := strings.Cut(strings.TrimSpace(string(contentOf(g.unified, "cpu.max"))), " ")
 		q, errQuota := strconv.ParseFloat(quota, 64)
 		p, errPeriod := strconv.ParseFloat(period, 64)
-		return q / max(1, p), errQuota == nil && errPeriod == nil && q > 0 && p > 0
+		return q / p, errQuota == nil && errPeriod == nil && q > 0 && p > 0
 	}
 	q, known := readNumber(g.legacy["cpu"], "cpu.cfs_quota_us")
 	p, also := readNumber(g.legacy["cpu"], "cpu.cfs_period_us")
-	return q / max(1, p), known && also && q > 0 && p > 0
+	return q / p, known && also && q > 0 && p > 0
 }
 
 // contentOf is what a file of a folder holds; nil where there is no such folder or file.

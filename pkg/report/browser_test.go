@@ -34,13 +34,8 @@ func TestPagesInBrowser(t *testing.T) {
 	for i := range rows {
 		rows[i].Prompt, rows[i].Response, rows[i].Extracted = long, long, long+"!"
 	}
-	page, err := html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := try(html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows)))(t)
 	file := filepath.Join(t.TempDir(), "full.html")
-	if err := os.WriteFile(file, page, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, page, 0o666))
 	webpagetest.Check(t, filepath.Join(done.run.Dir.Report(), "index.html"), filepath.Join(begun.run.Dir.Report(), "index.html"), file)
 }

@@ -217,13 +217,8 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("ledger %+v, want 4 planned and pending", s.Ledger)
 	}
 	encoded := map[string]json.RawMessage{}
-	content, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(content, &encoded); err != nil {
-		t.Fatal(err)
-	}
+	content := try(json.Marshal(s))(t)
+	must(t, json.Unmarshal(content, &encoded))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "greedy_accuracy_after", "delta_k", "corrections", "policy_sha256",
 		"accuracy_by_version", "accuracy_by_kind", "accuracy_gain",
@@ -296,9 +291,7 @@ func TestLeftOutShards(t *testing.T) {
 		t.Errorf("left out %d, series %v, ledger %v", s.LeftOutShards, *s.Series[0].LeftOutShards, s.Ledger.Dropped)
 	}
 	var text strings.Builder
-	if err := Text(&text, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Text(&text, s))
 	if !strings.Contains(text.String(), "1 shard left out") {
 		t.Errorf("the text does not say so:\n%s", &text)
 	}
@@ -319,9 +312,7 @@ func TestSkippedLearner(t *testing.T) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	f := finished(t)
-	if err := os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666))
 	_, err := measure.Of(f.run).Summary(context.Background())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "00000.parquet") {
 		t.Errorf("damage gives %v, want a data error that names the file", err)
@@ -331,14 +322,9 @@ func TestDamage(t *testing.T) {
 // The keys of summary.json that people and programs lean on.
 func TestSummaryKeys(t *testing.T) {
 	t.Parallel()
-	content, err := json.Marshal(finished(t).collect())
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := try(json.Marshal(finished(t).collect()))(t)
 	var s map[string]any
-	if err := json.Unmarshal(content, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(content, &s))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "wall_seconds", "wall_seconds_by_stage",
 		"tokens", "outcomes", "ledger", "policy_sha256",
@@ -356,5 +342,24 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("key %q of %q is missing", key, object)
 			}
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// try is a value, or the end of the test.
+func try[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }

@@ -51,17 +51,9 @@ func newFixture(t testing.TB, settings ...string) *fixture {
 	t.Helper()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "fixture.yaml")
-	if err := os.WriteFile(path, []byte(fixtureRecipe), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := recipe.Load(path, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := rundir.Create(context.Background(), graph.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(fixtureRecipe), 0o666))
+	resolved := try(recipe.Load(path, settings))(t)
+	r := try(rundir.Create(context.Background(), graph.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test"))(t)
 	return &fixture{t, r}
 }
 

@@ -103,9 +103,7 @@ func TestDamagedMetrics(t *testing.T) {
 	ctx := context.Background()
 	metrics, usage := metricsOf(t, f.run, 2), usageOf(t, f.run, 2)
 	for _, path := range []string{f.run.Dir.Metrics(2), f.run.Dir.Usage(2)} {
-		if err := os.WriteFile(path, []byte("damage"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte("damage"), 0o666))
 		if diff := cmp.Diff(metrics, metricsOf(t, f.run, 2)) + cmp.Diff(usage, usageOf(t, f.run, 2)); diff != "" {
 			t.Errorf("sealed and gathered metrics differ:\n%s", diff)
 		}

@@ -63,14 +63,9 @@ func TestWrite(t *testing.T) {
 	if diff := cmp.Diff(want, f.names()); diff != "" {
 		t.Errorf("files of the report (-want +got):\n%s", diff)
 	}
-	content, err := os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := try(os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json")))(t)
 	var read Summary
-	if err := json.Unmarshal(content, &read); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(content, &read))
 	s.Newest = nil // which the file does not have
 	if diff := cmp.Diff(s, read); diff != "" {
 		t.Errorf("summary.json is not the summary (-want +got):\n%s", diff)

@@ -114,9 +114,7 @@ func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began, used := time.Now(), cputime.Spent(b, true)
-		if err := commands[command](b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
+		must(b, commands[command](b.Context(), r))
 		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, (cputime.Spent(b, true)-used).Seconds())
 		runtime.ReadMemStats(&after)
 		allocated = min(allocated, float64(after.TotalAlloc-before.TotalAlloc)/(1<<20))
@@ -153,10 +151,7 @@ func peak(b *testing.B, r *rundir.Run, command string) float64 {
 	b.Helper()
 	_, rest, _ := strings.Cut(alone(b, r, command), "VmHWM:")
 	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kilobytes, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	kilobytes := try(strconv.ParseFloat(number, 64))(b)
 	return kilobytes / (1 << 10)
 }
 
@@ -169,10 +164,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 	}
 	trace := filepath.Join(b.TempDir(), "trace")
 	alone(b, r, command, "strace", "-f", "-y", "-o", trace, "-e", "trace=%file,getdents64,fstat,fsync,fdatasync")
-	file, err := os.Open(trace)
-	if err != nil {
-		b.Fatal(err)
-	}
+	file := try(os.Open(trace))(b)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -181,9 +173,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 			n++
 		}
 	}
-	if err := lines.Err(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, lines.Err())
 	return n
 }
 
@@ -202,10 +192,7 @@ func TestScaleCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := try(os.ReadFile("/proc/self/status"))(t)
 	t.Logf("%s", said)
 }
 

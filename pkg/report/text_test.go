@@ -11,9 +11,7 @@ func printed(t *testing.T, s Summary) string {
 	t.Helper()
 	s.RunID = "fixture-00000000" // drawn by chance
 	var b strings.Builder
-	if err := Text(&b, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Text(&b, s))
 	return b.String()
 }
 

@@ -16,25 +16,16 @@ import (
 func TestAdopt(t *testing.T) {
 	dir := t.TempDir()
 	blob, named := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")
-	if err := os.WriteFile(blob, []byte("weights"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("blob", named); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(blob, []byte("weights"), 0o666))
+	must(t, os.Symlink("blob", named))
 	for _, linked := range []bool{true, false} {
 		if !linked {
 			link = func(_, _ string) error { return syscall.EXDEV }
 			defer func() { link = os.Link }()
 		}
 		path := filepath.Join(dir, map[bool]string{true: "linked", false: "copied"}[linked])
-		w, err := CreateFolder(path, Attempt{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Adopt("model.safetensors", named); err != nil {
-			t.Fatal(err)
-		}
+		w := try(CreateFolder(path, Attempt{}))(t)
+		must(t, w.Adopt("model.safetensors", named))
 		link = os.Link // Commit needs it
 		if _, err := w.Commit(Manifest{}); err != nil {
 			t.Fatal(err)
@@ -50,10 +41,7 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("linked %v: %v", linked, err)
 		}
 	}
-	w, err := CreateFolder(filepath.Join(dir, "none"), Attempt{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try(CreateFolder(filepath.Join(dir, "none"), Attempt{}))(t)
 	defer w.Abort()
 	if err := w.Adopt("x", filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there was adopted: %v", err)

@@ -85,9 +85,7 @@ func TestKilledWriters(t *testing.T) {
 }
 
 func crashRound(t *testing.T, dir string, kills int) {
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o777))
 	// Readers note the first valid digest of each shard: it must never change.
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make([]string, crashShards)

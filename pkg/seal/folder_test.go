@@ -16,15 +16,10 @@ import (
 // writeFolder seals a folder with the given files, by relative name.
 func writeFolder(t *testing.T, path string, files map[string]string) (Manifest, error) {
 	t.Helper()
-	w, err := CreateFolder(path, testAttempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := try(CreateFolder(path, testAttempt))(t)
 	for name, text := range files {
 		file := filepath.Join(w.Path(), name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o777))
 		put(t, file, []byte(text))
 	}
 	return w.Commit(Manifest{})
@@ -36,10 +31,7 @@ func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "policy", "v000001")
-	m, err := writeFolder(t, path, policyFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try(writeFolder(t, path, policyFiles))(t)
 	want := []File{{"a.b", 2, shaOf("22")}, {"a/b/y", 0, shaOf("")}, {"a/x", 1, shaOf("1")}, {"config.json", 2, shaOf("{}")}}
 	if d := cmp.Diff(want, m.Files); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
@@ -147,9 +139,7 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(w.Path(), "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/null", filepath.Join(w.Path(), "link")))
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a symbolic link: %v, want our bug", err)
 	}
@@ -171,18 +161,11 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "model")
 	place := func(content string) error {
-		w, err := CreateFolder(path, Attempt{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		w := try(CreateFolder(path, Attempt{}))(t)
+		must(t, os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666))
 		return w.Place()
 	}
-	if err := place("first"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, place("first"))
 	if err := place("second"); exitcode.Code(err) != exitcode.Usage {
 		t.Fatalf("placing on a taken name: %v", err)
 	}

@@ -24,10 +24,7 @@ func testManifest() Manifest {
 
 func encoded(t testing.TB, m Manifest) []byte {
 	t.Helper()
-	data, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := try(m.encode())(t)
 	return data
 }
 
@@ -41,10 +38,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	t.Parallel()
 	m := testManifest()
 	data := encoded(t, m)
-	got, err := parseManifest(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try(parseManifest(data))(t)
 	if d := cmp.Diff(m, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -115,16 +115,12 @@ func TestSealOverAFolderWithAGiant(t *testing.T) {
 		return err
 	}
 	for _, manifest := range []bool{true, false} {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write())
 		if err := os.Truncate(filepath.Join(path, "part"), 4<<40); err != nil {
 			t.Skip(err)
 		}
 		if !manifest {
-			if err := os.Remove(ManifestPath(path)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(ManifestPath(path)))
 		}
 		if err := write(); err != nil {
 			t.Errorf("manifest %v: %v", manifest, err)

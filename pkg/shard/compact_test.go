@@ -33,10 +33,7 @@ func shards(t testing.TB, dir string, numbers []int, rowsOf func(shard int) []Ro
 // listing is every file of a folder with its bytes.
 func listing(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := try(os.ReadDir(dir))(t)
 	files := map[string]string{}
 	for _, e := range entries {
 		files[e.Name()] = string(shardtest.Get(t, filepath.Join(dir, e.Name())))
@@ -73,10 +70,7 @@ func TestCompact(t *testing.T) {
 	numbers := []int{0, 1, 2, 7, 998}
 	paths, rows := shards(t, dir, numbers, sampled)
 	before := listing(t, dir)
-	m, err := Compact(ctx, paths, shardtest.Attempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try(Compact(ctx, paths, shardtest.Attempt))(t)
 	pack := filepath.Join(dir, "00000-00999.parquet")
 	if names := slices.Sorted(func(yield func(string) bool) {
 		for name := range listing(t, dir) {
@@ -98,10 +92,7 @@ func TestCompact(t *testing.T) {
 	}
 
 	// Others see one table of all rows.
-	all, err := parquet.ReadFile[Rollout](pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := try(parquet.ReadFile[Rollout](pack))(t)
 	shardtest.SameRows(t, all, slices.Concat(rows...))
 
 	// A shard that was not packed is not there.
@@ -175,10 +166,7 @@ func TestPackDamage(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	paths, rows := shards(t, dir, []int{0, 1}, sampled)
-	m, err := Compact(ctx, paths, shardtest.Attempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try(Compact(ctx, paths, shardtest.Attempt))(t)
 	pack := filepath.Join(dir, "00000-00999.parquet")
 	whole := shardtest.Get(t, pack)
 	for at := 0; at < len(whole); at += 13 {

@@ -26,9 +26,7 @@ func other[T any](t testing.TB, schema string, rows ...T) []byte {
 	if _, err := w.Write(rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 

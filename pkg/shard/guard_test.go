@@ -37,9 +37,7 @@ func TestCodecs(t *testing.T) {
 		if _, err := w.Write(sampleRollouts); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		rows, err := decode[Rollout](b.Bytes(), true)
 		switch {
 		case c.want == "" && err != nil:
@@ -92,10 +90,7 @@ func TestFooterLengthsAreChecked(t *testing.T) {
 func TestPageSizesAreChecked(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	file, err := openParquet(bytes.NewReader(good), int64(len(good)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := try(openParquet(bytes.NewReader(good), int64(len(good))))(t)
 	for name, c := range map[string]struct {
 		change func(m *format.ColumnMetaData)
 		want   string

@@ -112,10 +112,7 @@ func TestReadNamed(t *testing.T) {
 	if _, err := Write(whole, rows, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	written, err := WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := try(WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{}))(t)
 	ctx := context.Background()
 	rapid.Check(t, func(r *rapid.T) {
 		names, want := map[string]bool{"none": true}, []TaskRow(nil)
@@ -173,10 +170,7 @@ func BenchmarkTasks(b *testing.B) {
 		}
 	}
 	path := filepath.Join(b.TempDir(), "tasks.parquet")
-	m, err := WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := try(WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("named", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -201,10 +195,7 @@ func BenchmarkTasks(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	const all = 125_000
 	path := filepath.Join(b.TempDir(), "plan.parquet")
-	m, err := WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := try(WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("part", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -22,9 +22,7 @@ import (
 func encode[T Row](t testing.TB, rows []T, meta map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := encodeTable(&b, rows, meta); err != nil {
-		t.Fatal(err)
-	}
+	must(t, encodeTable(&b, rows, meta))
 	return b.Bytes()
 }
 
@@ -356,17 +354,11 @@ func TestLargeTable(t *testing.T) {
 		}
 	}
 	data := encode(t, rows, nil)
-	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := try(openParquet(bytes.NewReader(data), int64(len(data))))(t)
 	if got := len(file.RowGroups()); got != 3 {
 		t.Errorf("%d row groups, want 3", got)
 	}
-	got, err := decode[EvaluationRow](data, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := try(decode[EvaluationRow](data, false))(t)
 	shardtest.SameRows(t, got, rows)
 	for i, group := range file.Metadata().RowGroups {
 		for _, column := range group.Columns {
@@ -386,5 +378,24 @@ func TestMetadataKeyIsTaken(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left behind %v, %v", entries, err)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// try is a value, or the end of the test.
+func try[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }

@@ -19,10 +19,7 @@ func TestAddedTokensAmongBlanks(t *testing.T) {
 	for i, token := range tokens {
 		forms[i] = token.content
 	}
-	m, err := newMatcher(tokens, forms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := try(newMatcher(tokens, forms))(t)
 	tests := []struct{ text, want string }{
 		{"x [L] y", "x|<[L]>| y"},
 		{"x [R] y", "x |<[R]>|y"},

@@ -23,10 +23,7 @@ var testFormat = ChatFormat{
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	chat, err := NewChat(newBytes(t), testFormat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chat := try(NewChat(newBytes(t), testFormat))(t)
 	ids, assistant, err := chat.Render([]shard.Message{
 		{Role: "user", Content: "a<|end|>"},
 		{Role: "assistant", Content: "b"},
@@ -56,10 +53,7 @@ func TestRender(t *testing.T) {
 func TestRenderContinuesPrompt(t *testing.T) {
 	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
-		chat, err := NewChat(tok, testFormat)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chat := try(NewChat(tok, testFormat))(t)
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				user := shard.Message{Role: "user", Content: rapid.String().Draw(t, "user")}
@@ -103,22 +97,14 @@ func TestNewChatWantsStopToken(t *testing.T) {
 // template of testFormat.
 func TestJinja(t *testing.T) {
 	t.Parallel()
-	quoted, err := json.Marshal(testFormat.Jinja())
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := try(json.Marshal(testFormat.Jinja()))(t)
 	golden.Check(t, filepath.Join("testdata", "template.json"), quoted)
-	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := try(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
 	var golden struct {
 		Template string
 		Rendered string
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &golden))
 	if got := testFormat.Jinja(); got != golden.Template {
 		t.Errorf("template %q, the golden one is %q", got, golden.Template)
 	}

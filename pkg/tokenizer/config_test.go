@@ -14,10 +14,7 @@ import (
 // what transformers makes of them (testdata/peer/make_config.py).
 func TestConfigAgainstPeer(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("testdata", "peer", "config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := try(os.ReadFile(filepath.Join("testdata", "peer", "config.json")))(t)
 	var golden struct {
 		Cases []struct {
 			Tokenizer        string
@@ -28,32 +25,20 @@ func TestConfigAgainstPeer(t *testing.T) {
 			Decoded          []string
 		}
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &golden))
 	for i, c := range golden.Cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			var file map[string]json.RawMessage
-			if err := json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file))
 			for key, value := range c.Changes {
 				file[key] = value
 			}
-			changed, err := json.Marshal(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := try(json.Marshal(file))(t)
 			folder := t.TempDir()
 			for name, content := range map[string][]byte{TokenizerFile: changed, ConfigFile: c.Config} {
-				if err := os.WriteFile(filepath.Join(folder, name), content, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(folder, name), content, 0o666))
 			}
-			tok, err := Load(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := try(Load(folder))(t)
 			for j, text := range c.Texts {
 				ids := tok.Encode(text)
 				if diff := cmp.Diff(c.Encoded[j], ids); diff != "" {
@@ -102,14 +87,9 @@ func TestRolesOfTheMap(t *testing.T) {
 				TokenizerFile: hostileTokenizer(), ConfigFile: fmt.Sprintf(config, test.more),
 				SpecialsFile: `{"eos_token":{"content":"<|end|>"},"pad_token":null,"unk_token":"abc"}`,
 			} {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
 			}
-			tok, err := Load(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := try(Load(folder))(t)
 			if diff := cmp.Diff(test.named, tok.Named()); diff != "" {
 				t.Errorf("names: %s", diff)
 			}

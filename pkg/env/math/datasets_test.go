@@ -17,31 +17,17 @@ import (
 // its training problems where the overlay has none.
 func loadOverlay(t *testing.T, name string) *Env {
 	t.Helper()
-	overlay, err := filepath.Abs(filepath.Join("..", "..", "..", "jobs", "datasets", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	overlay := try(filepath.Abs(filepath.Join("..", "..", "..", "jobs", "datasets", name+".yaml")))(t)
+	text := try(os.ReadFile(overlay))(t)
 	folder := t.TempDir()
 	own := "description: a test\npolicy: {new: {hidden_size: 64}}\nbase: " + overlay + "\n"
 	if !strings.Contains(string(text), "train:") {
 		own += "data: {train: {generate: {count: 8}}}\n"
 	}
 	path := filepath.Join(folder, "test.yaml")
-	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := recipe.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := build(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(own), 0o600))
+	resolved := try(recipe.Load(path, nil))(t)
+	e := try(build(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder))(t)
 	return e
 }
 
@@ -49,10 +35,7 @@ func loadOverlay(t *testing.T, name string) *Env {
 // against itself, boxed and announced, and other answers are not.
 func TestDatasets(t *testing.T) {
 	shared := filepath.Dir(filepath.Dir(sharedData(t)))
-	absolute, err := filepath.Abs(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	absolute := try(filepath.Abs(shared))(t)
 	t.Setenv("LATHE_SHARED", absolute)
 	for _, test := range []struct {
 		name        string

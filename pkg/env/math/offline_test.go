@@ -54,15 +54,9 @@ func TestOffline(t *testing.T) {
 	tasks := whole.Tasks(env.Train)
 	folder := sampled(t, tasks[:3])
 	data := Data{Train: sums(20), Test: sums(5), Offline: folder}
-	e, err := build(short(), data, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := try(build(short(), data, 1, ""))(t)
 	rows := e.Rows()
-	again, err := rebuild(short(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := try(rebuild(short(), rows))(t)
 	first, third := "Q: "+tasks[0].Question, "Q: "+tasks[2].Question
 	want := map[string]string{
 		tasks[0].ID: first, tasks[0].ID + "/refine": "improve [" + first + "] from [first]",

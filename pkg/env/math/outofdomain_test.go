@@ -42,12 +42,8 @@ func TestOutOfDomainSets(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(folder, test.file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		must(t, os.WriteFile(path, []byte(test.content), 0o600))
 		test.want.Form = answer.FormOption
 		if diff := cmp.Diff([]env.Task{test.want}, loadOverlay(t, test.name).Tasks(env.Test)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

@@ -25,9 +25,7 @@ func TestSplit(t *testing.T) {
 		for _, n := range numbers {
 			fmt.Fprintf(&text, `{"question": "%d+1", "answer": "%d"}`+"\n", n, n+1)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o600))
 		return name
 	}
 	const n = 200
@@ -41,10 +39,7 @@ func TestSplit(t *testing.T) {
 	held := func(file string, share float64, splitSeed, seed uint64) (map[string]bool, int) {
 		train := Source{Source: dataset.DefaultSource()}
 		train.Files, train.TestShare, train.SplitSeed = []string{file}, share, splitSeed
-		e, err := build(short(), Data{Train: train}, seed, folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := try(build(short(), Data{Train: train}, seed, folder))(t)
 		questions := map[string]bool{}
 		for _, task := range e.Tasks(env.Test) {
 			questions[task.Question] = true

@@ -20,10 +20,7 @@ func TestArithmetic(t *testing.T) {
 		return
 	}
 	e, of := open(t, nil)
-	v, err := e.Score(t.Context(), attempt(of, "```python\nimport os; print(os.environ['OPENBLAS_CORETYPE'], os.environ['MKL_CBWR'], os.environ.get('NPY_DISABLE_CPU_FEATURES'))\n```"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := try(e.Score(t.Context(), attempt(of, "```python\nimport os; print(os.environ['OPENBLAS_CORETYPE'], os.environ['MKL_CBWR'], os.environ.get('NPY_DISABLE_CPU_FEATURES'))\n```")))(t)
 	if want := "Haswell AVX2 "; !strings.Contains(v.Feedback, want) || strings.Contains(v.Feedback, want+"None") && cpu.X86.HasAVX512F && numpy(t) {
 		t.Errorf("a program sees\n%s", v.Feedback)
 	}

@@ -20,29 +20,15 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, nil)
 	rows := e.Rows()
-	again, err := rebuild(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := e.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := again.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := try(rebuild(e.settings, rows))(t)
+	one := try(e.Prompt(of, shard.KindInitial, env.Parent{}))(t)
+	two := try(again.Prompt(of, shard.KindInitial, env.Parent{}))(t)
 	if diff := cmp.Diff(one, two); diff != "" {
 		t.Errorf("prompts (-first +again):\n%s", diff)
 	}
 	folder := e.entries[of.ID].folder
-	if err := os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	changed, err := rebuild(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644))
+	changed := try(rebuild(e.settings, rows))(t)
 	if _, err := changed.Prompt(of, shard.KindInitial, env.Parent{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "is not as it was") {
 		t.Errorf("a changed folder: %v", err)
 	}
@@ -64,10 +50,7 @@ func TestRowsElsewhere(t *testing.T) {
 	old := rows[0]
 	old.Source = strings.Replace(old.Source, "{", fmt.Sprintf(`{"folder":%q,`, old.Folder), 1)
 	old.Folder = ""
-	again, err := rebuild(e.settings, []shard.TaskRow{old})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := try(rebuild(e.settings, []shard.TaskRow{old}))(t)
 	if found, err := again.folder(of); err != nil || found.Folder != rows[0].Folder {
 		t.Errorf("a task of an old run: %v, %v", found, err)
 	}

@@ -1,0 +1,587 @@
+package mle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/rng"
+	"github.com/lathe-rl/lathe/pkg/sandbox"
+	"github.com/lathe-rl/lathe/pkg/shard"
+)
+
+func TestProgramIn(t *testing.T) {
+	t.Parallel()
+	fencedOnly, _ := over(t, nil)
+	short, _ := over(t, func(s *Settings) { s.Style = "short" })
+	for _, c := range []struct{ said, fenced, short string }{
+		{"A plan.\n```python\nx = 1\n```", "x = 1\n", "x = 1\n"},
+		{"```\n\nx\n\n\n```\n```Py\ny\n```\n```python3\nz\n```\n```bash\nls\n```", "z\n", "z\n"},
+		{"````python\nx = '```'\n````", "x = '```'\n", "x = '```'\n"},
+		{"```python\r\nx\r\ny\r\n```", "x\ny\n", "x\ny\n"},
+		{"```python\na\n```\n</think>\nx", "", "x\n"},
+		{"```python\n \n```", "", ""},
+		{"\nx = 1\n\n", "", "x = 1\n"},
+		{"x = '```'", "", ""},
+		{" \n", "", ""},
+	} {
+		for e, want := range map[*Env]string{fencedOnly: c.fenced, short: c.short} {
+			if got, ok := e.programIn(c.said); got != want || ok != (want != "") {
+				t.Errorf("%q of style %s: %q, %v; want %q", c.said, e.settings.Style, got, ok, want)
+			}
+		}
+	}
+}
+
+func TestParseAction(t *testing.T) {
+	t.Parallel()
+	const run = `{"action": "execute_code", "params": {"code": "1"}}`
+	for message, want := range map[string]string{
+		run: "", "<think>{</think> " + run: "", "```json\n" + run + "\n```": "", "</think>```\n" + run + "\n```": "",
+		"```\n" + run + "\n```\n```\n" + run + "\n```": "not one JSON object", "x\n```json\n" + run + "\n```": "not one JSON object", "```json\n" + run + "\n```\nx": "not one JSON object",
+		`{"action": "execute_code", "code": "1"}`: "unknown field", run + run: "more than one JSON object", run + " x": "more than one", "": "not one JSON object",
+		`{"action": "request_info", "params": {"info_type": "name"}}`: "", `{"action": "request_info", "params": {"info_type": "names"}}`: `no info_type "names"; there are overview,`,
+		`{"action": "validate_code", "params": {"code": "1"}}`: "", `{"action": "validate_code", "params": {"code": " "}}`: "validate_code needs a program", `{"action": "execute_code"}`: "execute_code needs a program",
+		`{"action": "reset", "params": {}}`: `no action "reset"`,
+	} {
+		a, trouble := parseAction(message)
+		if (trouble == "") != (want == "") || !strings.Contains(trouble, want) || trouble == "" && a.Params.Code != "1" && a.Params.InfoType != "name" {
+			t.Errorf("%q: %+v, %q; want %q", message, a, trouble, want)
+		}
+	}
+}
+
+// TestInfo is request_info by MLE-RL App. B, and what an action's result is.
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	e, of := over(t, func(s *Settings) { s.Style, s.MaxTurns = "MLE-Dojo", 3 })
+	folder := try(e.folder(of))(t)
+	all := ""
+	for _, c := range []struct{ kind, want string }{
+		{"overview", "Tell the kind of a seed from its length."},
+		{"sample_submission", "id,kind\n4,a\n5,a\n6,a"},
+		{"data_structure", strings.TrimSpace(folder.Preview)},
+		{"data_path", "./input"},
+		{"output_path", "./submission.csv"},
+		{"name", "seeds"},
+		{"metadata", "metric: accuracy (maximize); data: tabular; limits: 10 seconds, 256 MB of memory"},
+	} {
+		if got := e.info(folder, c.kind); got != c.want || !slices.Contains(infoTypes, c.kind) {
+			t.Errorf("%s: %q, want %q", c.kind, got, c.want)
+		}
+		all += "## " + c.kind + "\n" + c.want + "\n\n"
+	}
+	if got := e.info(folder, "all"); got != strings.TrimSpace(all) {
+		t.Errorf("all: %q, want %q", got, all)
+	}
+	act := func(name string) string {
+		return fmt.Sprintf(`{"action": %q, "params": {"code": "1", "info_type": "name"}}`, name)
+	}
+	valid := env.TurnVerdict{Outcome: shard.OutcomeOK, Feedback: "out", ValidationScore: 0.75, Parts: []shard.RewardPart{{Name: env.PartValidation, Value: 0.75}}}
+	for _, c := range []struct {
+		said string
+		last *env.TurnVerdict
+		want string // empty where the score is waited for
+	}{
+		{act(requestInfo), nil, "seeds"},
+		{"x", nil, "The reply is not one JSON object with action and params: invalid character 'x' looking for beginning of value."},
+		{act(executeCode), nil, ""},
+		{act(validateCode), nil, ""},
+		{act(executeCode), &valid, "out\nThe submission is valid.\nIts validation score was 0.75."},
+		{act(validateCode), &valid, "out"},
+		{act(validateCode), &env.TurnVerdict{Outcome: shard.OutcomeWrong}, "The program ran without an error."},
+		{act(executeCode), &env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: "Error"}, "Error"},
+		{act(executeCode), &env.TurnVerdict{Outcome: shard.OutcomeInvalid}, ""},
+	} {
+		conversation := []shard.Message{{Role: "user"}, {Role: "assistant", Content: c.said}}
+		episode := try(e.Begin(t.Context(), of, conversation))(t)
+		step, err := episode.Next(t.Context(), conversation, c.last)
+		if err != nil || step.Fresh || step.Wait != (c.last == nil && c.want == "") || !step.Wait && step.Messages[0] != (shard.Message{Role: "user", Content: c.want + "\n\nTurns left: 2."}) {
+			t.Errorf("%s after %+v: %+v, %v; want %q", c.said, c.last, step, err, c.want)
+		}
+		conversation = append(conversation, conversation[1], conversation[1])
+		if step, err := episode.Next(t.Context(), conversation, c.last); err != nil || !step.Over() {
+			t.Errorf("after the last turn: %+v, %v", step, err)
+		}
+	}
+}
+
+// TestNext: a program is waited for; what comes next is a new context.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	e, of := over(t, func(s *Settings) {
+		s.MaxTurns, s.Prompts.Debug, s.Prompts.Improve, s.Prompts.Diverge = 2, "debug", "improve", "diverge"
+		s.Prompts.System = "be brief"
+	})
+	conversation := []shard.Message{{Role: "user"}, {Role: "assistant", Content: "```\nx\n```"}}
+	episode := try(e.Begin(t.Context(), of, conversation))(t)
+	for outcome, want := range map[shard.Outcome]string{"": "", shard.OutcomeOK: "improve", shard.OutcomeInvalid: "debug", shard.OutcomeTimeout: "debug"} {
+		var last *env.TurnVerdict
+		if outcome != "" {
+			last = &env.TurnVerdict{Outcome: outcome}
+		}
+		step, err := episode.Next(t.Context(), conversation, last)
+		if err != nil || step.Wait != (want == "") || want != "" && (!step.Fresh || !slices.Equal(step.Messages, []shard.Message{{Role: "system", Content: "be brief"}, {Role: "user", Content: want}})) {
+			t.Errorf("after %q: %+v, %v", outcome, step, err)
+		}
+	}
+	if step, err := episode.Next(t.Context(), append(conversation, conversation...), nil); err != nil || !step.Over() {
+		t.Errorf("after the last turn: %+v, %v", step, err)
+	}
+	parent := env.Parent{Messages: conversation}
+	for _, c := range []struct {
+		kind    shard.Kind
+		outcome shard.Outcome
+		want    string
+	}{{shard.KindImprove, "", "improve"}, {shard.KindImprove, shard.OutcomeInvalid, "debug"}, {shard.KindDebug, shard.OutcomeOK, "debug"}, {shard.KindDiverge, shard.OutcomeInvalid, "diverge"}} {
+		parent.Verdict = nil
+		if c.outcome != "" {
+			parent.Verdict = &env.TurnVerdict{Outcome: c.outcome}
+		}
+		if got, err := e.Prompt(of, c.kind, parent); err != nil || got[1].Content != c.want {
+			t.Errorf("to %s after %q: %v, %v", c.kind, c.outcome, got, err)
+		}
+	}
+	first := try(e.Prompt(of, shard.KindInitial, env.Parent{}))(t)
+	for _, history := range [][]shard.Message{nil, {{Role: "assistant", Content: "no program"}}} {
+		if got, err := e.Prompt(of, shard.KindImprove, env.Parent{Messages: history}); err != nil || !slices.Equal(got, first) {
+			t.Errorf("to improve on nothing: %v, %v", got, err)
+		}
+	}
+	for _, kind := range []shard.Kind{shard.KindInitial, shard.KindRefine} {
+		if got, err := e.Prompt(of, kind, parent); exitcode.Code(err) != exitcode.Bug {
+			t.Errorf("%s of a parent: %v, %v", kind, got, err)
+		}
+	}
+}
+
+// TestSlots is what templates say of a task and of a solution.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	const draft = "{task_name}|{title}|{metric}|{data_files}|{packages}|{hardware}|{wall_seconds}|{validate_seconds}|{turns}|{validation_format}|{program}{response}{terminal_output}{debug_info}{memory}{score}|{sample_submission}"
+	const improve = "{program}|{response}|{terminal_output}|{score}|{debug_info}"
+	said := []shard.Message{{Role: "assistant", Content: "first"}, {Role: "assistant", Content: "Do.\n```\nx\n```"}}
+	part := func(names ...string) (parts []shard.RewardPart) {
+		for _, name := range names {
+			parts = append(parts, shard.RewardPart{Name: name})
+		}
+		return parts
+	}
+	for _, c := range []struct {
+		tell    string
+		verdict *env.TurnVerdict
+		want    string
+	}{
+		{"validation", nil, "x\n|Do.\n```\nx\n```|||"},
+		{"validation", &env.TurnVerdict{Outcome: shard.OutcomeOK, Feedback: "out"}, "x\n|Do.\n```\nx\n```|out||"},
+		{"validation", &env.TurnVerdict{Outcome: shard.OutcomeOK, Extracted: "y", ValidationScore: 0.5, Parts: part(env.PartValidation, partHumanRank)}, "y|Do.\n```\nx\n```|Its validation score was 0.5.| (Its validation score was 0.5)|"},
+		{"rank", &env.TurnVerdict{Outcome: shard.OutcomeOK, RawScore: 0.5, Feedback: "a", Parts: part(partHumanRank)}, "x\n|Do.\n```\nx\n```|a\nIts place on the leaderboard was 3 of 4.| (Its place on the leaderboard was 3 of 4)|"},
+		{"rank", &env.TurnVerdict{Outcome: shard.OutcomeOK, RawScore: 0, Parts: part(partHumanRank)}, "x\n|Do.\n```\nx\n```|Its place on the leaderboard was 4 of 4.| (Its place on the leaderboard was 4 of 4)|"},
+		{"rank", &env.TurnVerdict{Outcome: shard.OutcomeOK}, "x\n|Do.\n```\nx\n```|||"},
+		{"none", &env.TurnVerdict{Outcome: shard.OutcomeOK, ValidationScore: 0.5, Parts: part(env.PartValidation, partHumanRank)}, "x\n|Do.\n```\nx\n```|||"},
+		{"validation", &env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: "```"}, "x\n|Do.\n```\nx\n```|```||\n\nThe script fails:\n\n````\n```\n````"},
+		{"validation", &env.TurnVerdict{Outcome: shard.OutcomeInvalid}, "x\n|Do.\n```\nx\n```|||"},
+	} {
+		e, of := over(t, func(s *Settings) {
+			s.Feedback.Score, s.Prompts.Draft, s.Prompts.Improve, s.Prompts.Debug, s.MaxTurns = c.tell, draft, improve, improve, 4
+			s.Limits.MemoryMB = 7
+		})
+		if got, err := e.Prompt(of, shard.KindImprove, env.Parent{Messages: said, Verdict: c.verdict}); err != nil || got[0].Content != c.want {
+			t.Errorf("%s %+v:\n%q, want\n%q (%v)", c.tell, c.verdict, got, c.want, err)
+		}
+		want := "seeds|Kinds of seeds|accuracy|sample_submission.csv, test.csv, train.csv|'numpy', 'pandas', 'scikit-learn'|one CPU core|10|30|4|" + validationFormat + "|" + e.style.starter + "|id,kind\n4,a\n5,a\n6,a\n"
+		if got, err := e.Prompt(of, shard.KindInitial, env.Parent{}); err != nil || strings.TrimSpace(got[0].Content) != strings.TrimSpace(want) {
+			t.Errorf("%q, want\n%q", got, want)
+		}
+		folder, _ := e.folder(of)
+		limits := folder.Limits
+		limits.MemoryMB = 7
+		if got := e.settings.limits(folder); got != limits {
+			t.Errorf("limits %+v", got)
+		}
+		e.settings.Limits = Limits{WallSeconds: 2.5}
+		limits.WallSeconds, limits.MemoryMB = 2.5, 256
+		if got := e.settings.limits(folder); got != limits {
+			t.Errorf("limits %+v", got)
+		}
+	}
+}
+
+// TestRemember: a prompt to improve remembers the last solutions, the latest last (AceGRPO App. C).
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	e, of := over(t, func(s *Settings) { s.Style, s.Feedback.History = "AceGRPO", 2 })
+	solution := func(n int, program string) string {
+		return fmt.Sprintf("## Solution %d\n```python\n%s\n```\n\n### Execution output\n```\nof %s\n```\n", n, program, program)
+	}
+	var history []shard.Message
+	for i, want := range []string{solution(1, "x0"), solution(1, "x0") + solution(2, "x1"), solution(1, "x1") + solution(2, "x2")} {
+		program := fmt.Sprintf("x%d", i)
+		history = append(history, shard.Message{Role: "assistant", Content: "```python\n" + program + "\n```"})
+		got, err := e.Prompt(of, shard.KindImprove, env.Parent{Messages: history, Verdict: &env.TurnVerdict{Outcome: shard.OutcomeOK, Feedback: "of " + program}})
+		if err != nil || !strings.HasPrefix(got[0].Content, memoryTitle+want+"# End of memory\n\nYou are") {
+			t.Fatalf("%d: %v\n%s\nwant\n%s", i, err, got[0].Content, want)
+		}
+		history = append(history, got...)
+	}
+	for _, prompt := range []string{"Another.", memoryTitle + solution(1, "x") + "and no end"} {
+		got := e.remember(map[string]string{"program": "x", "terminal_output": "of x"}, []shard.Message{{Content: prompt}, {Role: "assistant"}})
+		if got != memoryTitle+solution(1, "x")+"# End of memory\n\n" {
+			t.Errorf("after %q: %q", prompt, got)
+		}
+	}
+}
+
+// TestReward is what a score is worth under each setting; the board is 1, 0.6, 0.4, 0.3, so 0.7 has one score above it, and
+// the range is 0.5 to 1. Of four teams one has each medal: the first.
+func TestReward(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		quality, reward     string
+		score               float64
+		milestones          int // of no submission; -1 for one
+		normalised, want    float64
+		rank, dojo          float64
+		above, medal, share float64
+	}{
+		{"range", "quality", 0.7, -1, 0.4, 0.4, 0.5, 0.75, 1, 0, 0.7},
+		{"humanrank", "quality", 0.7, -1, 0.5, 0.5, 0.5, 0.75, 1, 0, 0.7},
+		{"humanrank_mledojo", "quality", 0.7, -1, 0.75, 0.75, 0.5, 0.75, 1, 0, 0.7},
+		{"range", "valid", 0.1, -1, 0, 1, 0, 0, 0, 0, 0.1},
+		{"range", "partial_credit", 1, -1, 1, 1, 0.75, 1, 1, 3, 1},
+		{"range", "partial_credit", 0, 2, 0, -9.8, 0, 0, 0, 0, -9.8},
+		{"range", "valid", 0, 2, 0, 0, 0, 0, 0, 0, -9.8},
+	} {
+		e, of := over(t, func(s *Settings) { s.Quality, s.Reward = c.quality, c.reward })
+		folder := try(e.folder(of))(t)
+		v := env.TurnVerdict{Milestones: make([]string, max(0, c.milestones))}
+		want := []shard.RewardPart{
+			{Name: partScore, Value: c.score}, {Name: partHumanRank, Value: c.rank}, {Name: partHumanRankMLEDojo, Value: c.dojo},
+			{Name: partAboveMedian, Value: c.above}, {Name: partMedal, Value: c.medal}, {Name: partPartialCredit, Value: c.share},
+		}
+		if c.milestones < 0 {
+			e.reward(&v, folder, c.score)
+		} else {
+			e.reward(&v, nil, c.score)
+			want = want[5:]
+		}
+		if d := v.NormalizedScore - c.normalised; v.Reward != v.NormalizedScore && v.Reward != c.want || d > 1e-9 || d < -1e-9 || v.RawScore != c.score || !slices.Equal(v.Parts, want) {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+	e, of := over(t, nil)
+	folder := try(e.folder(of))(t)
+	for said, want := range map[string]float64{"validation: 0.5\nvalidation score = 1e-1\nx": 0.1, "Validation: -2\n\nvalidation: 1e999": -2, "validation: 1.2.3": 9, "x validation: 1": 9, "": 9} {
+		var v env.TurnVerdict
+		e.readValidation(&v, folder, said)
+		if part, ok := v.Validation(); ok != (want != 9) || ok && (part != want || v.ValidationScore != want) {
+			t.Errorf("%q: %+v", said, v)
+		}
+	}
+	folder.Direction = "minimize"
+	var v env.TurnVerdict
+	e.readValidation(&v, folder, "validation: 3")
+	if part, _ := v.Validation(); part != -3 || v.ValidationScore != 3 {
+		t.Errorf("where less is better: %+v", v)
+	}
+	for x, want := range map[*execution]string{
+		{Report: sandbox.Report{End: sandbox.OverTime}}: "ran for more than 2s.", {Report: sandbox.Report{End: sandbox.OverMemory}}: "took more memory",
+		{Report: sandbox.Report{End: sandbox.OverDisk}}: "wrote more than", {Report: sandbox.Report{End: sandbox.OverProcesses}}: "more processes",
+		{Report: sandbox.Report{End: sandbox.Killed, Signal: syscall.SIGKILL}}: "by signal 9.", {Report: sandbox.Report{End: sandbox.Exited, ExitCode: 3}}: "exit code 3.",
+	} {
+		if got := ended(*x, 2*time.Second); !strings.Contains(got, want) {
+			t.Errorf("%v: %q", x.End, got)
+		}
+	}
+	for text, want := range map[string]string{"12345678": "12345678", "123456789": "…23456789", "": ""} {
+		if got := tailOfCharacters(text, 2); got != want {
+			t.Errorf("two tokens of %q: %q", text, got)
+		}
+	}
+	if got := plain("a\xff\x00 0x7f0012345678 0x1234567"); got != "a\ufffd\ufffd 0x… 0x1234567" {
+		t.Errorf("plain text: %q", got)
+	}
+}
+
+// TestSubmissionIn: the first of three files, in the papers' order, that is a regular one and not too large.
+func TestSubmissionIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files        []string
+		want, refuse string
+	}{
+		"none":     {nil, "", ""},
+		"last":     {[]string{"working/submission.csv"}, "abc", ""},
+		"first":    {[]string{"working/submission.csv", "submission.csv", "submission/submission.csv"}, "abcdef", ""},
+		"too many": {[]string{"submission.csv", "submission.csv", "submission.csv"}, "", "submission.csv has 9 bytes, and at most 8 are read"},
+		"a folder": {[]string{"submission.csv/x"}, "", "submission.csv is not a file"},
+		"through":  {[]string{"submission"}, "", "submission/submission.csv cannot be read"},
+	} {
+		folder := t.TempDir()
+		for i, file := range c.files {
+			path := filepath.Join(folder, file)
+			before, _ := os.ReadFile(path)
+			content := append(before, "abc"...)
+			if name == "first" && i == 2 {
+				content = []byte("abcdef")
+			}
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)))
+		}
+		if got, bad := submissionIn(folder, 8); string(got) != c.want || bad != c.refuse {
+			t.Errorf("%s: %q, %q", name, got, bad)
+		}
+	}
+	if _, bad := submissionIn(filepath.Join(t.TempDir(), "none"), 8); bad != "its folder is gone" {
+		t.Errorf("of no folder: %q", bad)
+	}
+}
+
+// TestGPUs: a program has devices of its own, or waits for them. Alone: the environment names them.
+func TestGPUs(t *testing.T) {
+	t.Setenv("CUDA_VISIBLE_DEVICES", "0,1 GPU-a")
+	g := newGPUs()
+	if _, err := g.take(t.Context(), 4); exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("four of three: %v", err)
+	}
+	if got, err := g.take(t.Context(), 0); err != nil || got != nil {
+		t.Errorf("none: %v, %v", got, err)
+	}
+	two, err := g.take(t.Context(), 2)
+	if err != nil || !slices.Equal(two, []string{"0", "1"}) {
+		t.Errorf("two: %v, %v", two, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if got, err := g.take(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || got != nil || len(g.free) != 1 {
+		t.Errorf("two of one: %v, %v, and %d left", got, err, len(g.free))
+	}
+	g.giveBack(two)
+	if all, err := g.take(t.Context(), 3); err != nil || !slices.Equal(all, []string{"GPU-a", "0", "1"}) {
+		t.Errorf("all: %v, %v", all, err)
+	}
+}
+
+// TestLoad: what a row has of its task, which tasks are in which split, and whose demonstrations are shown.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for i, name := range []string{"low", "medium", "high", "test"} {
+		folder := seeds(t, filepath.Join(root, name))
+		split, complexity := "train", name
+		if name == "test" {
+			split, complexity = name, "low"
+		}
+		content, err := os.ReadFile(filepath.Join(folder, "task.yaml"))
+		answers := fmt.Sprintf("id,kind\n4,%c\n5,b\n6,%c\n", "abab"[i], "abba"[i])
+		must(t, errors.Join(err, os.WriteFile(filepath.Join(folder, "task.yaml"), append(content, "split: "+split+"\ncomplexity: "+complexity+"\n"...), 0o644), os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644)))
+	}
+	lines := strings.Join([]string{
+		`{"response": "first"}`, "", `{"task": "l*", "kind": "improve", "parent": "p", "response": "better"}`,
+		`{"kind": "debug", "parent": "q", "failed": "Error", "response": "fixed"}`, `{"task": "test", "response": "held"}`,
+	}, "\n")
+	must(t, os.WriteFile(filepath.Join(root, "shown.jsonl"), []byte(lines), 0o644))
+	e := try(build(*DefaultSettings(), Data{Tasks: []string{root}, Demonstrations: "shown.jsonl"}, root))(t)
+	levels := map[string]int{}
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, of := range e.Tasks(split) {
+			levels[string(split)+" "+of.ID] = of.Level
+			if got := e.Cost(of.ID); got != 68 || of.Kind != "tabular" || of.Question != "Tell the kind of a seed from its length." {
+				t.Errorf("%+v, %v bytes", of, got)
+			}
+		}
+	}
+	if want := map[string]int{"train low": 1, "train medium": 2, "train high": 3, "test test": 1}; !maps.Equal(levels, want) || e.LeftOut != 0 || e.Cost("none") != 0 {
+		t.Errorf("%v, %d left out", levels, e.LeftOut)
+	}
+	if got := e.Inputs[len(e.Inputs)-1]; got.Path != filepath.Join(root, "shown.jsonl") || len(got.SHA256) != 64 {
+		t.Errorf("the demonstrations are %+v", got)
+	}
+	if got, want := e.texts(), []string{"", "first", "q", "fixed", "", "first", "p", "better", "q", "fixed", "", "first", "q", "fixed"}; !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("texts %q", got)
+	}
+	shown := map[string]bool{}
+	for i := range 40 {
+		for _, of := range slices.Concat(e.Tasks(env.Train), e.Tasks(env.Test)) {
+			for _, kind := range []shard.Kind{shard.KindInitial, shard.KindImprove, shard.KindDebug, shard.KindDiverge} {
+				said, ok, err := e.Demonstration(of, kind, rng.New(uint64(i), rng.PurposeTest, 0, "", 0))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ok {
+					shown[fmt.Sprintf("%s %s %s %v", of.ID, kind, said[len(said)-1].Content, strings.Contains(said[0].Content, "Error"))] = true
+				}
+			}
+		}
+	}
+	want := map[string]bool{"low improve better false": true}
+	for _, name := range []string{"low", "medium", "high"} {
+		for _, line := range []string{"initial first false", "improve fixed true", "debug fixed true"} {
+			want[name+" "+line] = true
+		}
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("demonstrations (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{
+		`{"kind": "refine", "response": "x"}`, `{"kind": "initial"}`, `{"parent": "p", "response": "x"}`, `{"kind": "improve", "response": "x"}`,
+		`{"failed": "f", "response": "x"}`, `{"respond": "x"}`, "x",
+	} {
+		path := filepath.Join(t.TempDir(), "bad.jsonl")
+		must(t, os.WriteFile(path, []byte("\n"+bad), 0o644))
+		if _, _, err := readDemonstrations(path, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "line 2:") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if _, _, err := readDemonstrations("none.jsonl", root); err == nil {
+		t.Error("a file that is not there is read")
+	}
+	for path, change := range map[string]string{"low/public/train.csv": "is not as it was", "low/public/more.csv": "has files that it had not"} {
+		again := try(rebuild(e.settings, e.Rows()))(t)
+		was, _ := os.ReadFile(filepath.Join(root, path))
+		must(t, os.WriteFile(filepath.Join(root, path), append(was, "7,8,a\n"...), 0o644))
+		if _, err := again.folder(env.Task{ID: "low"}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), change) {
+			t.Errorf("%s: %v", path, err)
+		}
+		must(t, errors.Join(os.WriteFile(filepath.Join(root, path), was, 0o644)))
+		if len(was) == 0 {
+			os.Remove(filepath.Join(root, path))
+		}
+	}
+}
+
+// TestGrammarDemonstrations: a response is a program of the grammar, in a fence where the style has them; one that
+// follows a program with a slip is the same without.
+func TestGrammarDemonstrations(t *testing.T) {
+	t.Parallel()
+	for style, fenced := range map[string]bool{"ExIt": true, "short": false} {
+		for _, buggy := range []float64{0, 1} {
+			e, of := over(t, func(s *Settings) {
+				s.Style, s.Grammar, s.Prompts.Improve, s.Prompts.Debug = style, &Grammar{Buggy: buggy}, "improve {program}", "debug {program}"
+			})
+			texts := e.texts()
+			if len(texts) != 2*textsOfTask || texts[0] != "seeds accuracy" || strings.HasPrefix(texts[1], "```python\n") != fenced || slices.Equal(texts[:2], texts[2:4]) {
+				t.Errorf("%s: %d texts, %q", style, len(texts), texts[:4])
+			}
+			for _, kind := range []shard.Kind{shard.KindInitial, shard.KindImprove} {
+				said, ok, err := e.Demonstration(of, kind, rng.New(1, rng.PurposeTest, 0, "", 0))
+				if err != nil || !ok {
+					t.Fatal(err)
+				}
+				prompt, response := said[len(said)-2].Content, said[len(said)-1].Content
+				verb, before, _ := strings.Cut(prompt, " ")
+				if kind == shard.KindImprove && (verb != map[float64]string{0: "improve", 1: "debug"}[buggy] || strings.Contains(response, strings.TrimSpace(before))) || strings.HasPrefix(response, "```python\n") != fenced {
+					t.Errorf("%s, %v: %q and then %q", style, buggy, prompt, response)
+				}
+			}
+		}
+	}
+}
+
+// TestSettings: what no recipe can mean is refused, field by field, and the limits of what it can are not.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for field, change := range map[string]func(*Settings){
+		"": func(s *Settings) {
+			s.MaxTurns, s.Program.Threads, s.Limits, s.Feedback.MaxTokens, s.Feedback.History, s.MaxFailed = 1, 1, Limits{ValidateSeconds: 0.1}, 30, 1, 1
+			s.Grammar, s.Instrument, s.Milestones = &Grammar{Buggy: 1}, "rules", "terminal"
+		},
+		"env.max_turns": func(s *Settings) { s.MaxTurns = 0 }, "env.program.threads": func(s *Settings) { s.Program.Threads = 0 },
+		"env.limits.memory_mb": func(s *Settings) { s.Limits.MemoryMB = -1 }, "env.limits.wall_seconds": func(s *Settings) { s.Limits.WallSeconds = -1 },
+		"env.limits.validate_seconds": func(s *Settings) { s.Limits.ValidateSeconds = 0 }, "env.feedback.max_tokens": func(s *Settings) { s.Feedback.MaxTokens = 29 },
+		"env.feedback.history": func(s *Settings) { s.Feedback.History = 0 }, "env.max_failed": func(s *Settings) { s.MaxFailed = 1.5 }, "env.style": func(s *Settings) { s.Style = "none" },
+		"env.grammar.buggy": func(s *Settings) { s.Grammar = &Grammar{Buggy: 2} }, "env.program.interpreter": func(s *Settings) { s.Program.Interpreter = " " },
+		"env.sandbox.require": func(s *Settings) { s.Sandbox.Require = []string{"none"} }, "env.instrument": func(s *Settings) { s.Instrument = "rules" },
+		"env.instrument: needs":          func(s *Settings) { s.Instrument, s.Milestones = "assistant", "terminal" },
+		"env.validation":                 func(s *Settings) { s.Validation = "x" },
+		"env.validation: must":           func(s *Settings) { s.Validation = "(" },
+		"env.max_turns: leaves":          func(s *Settings) { s.Style = "MLE-Dojo" },
+		"env.prompts.draft: has {metrc}": func(s *Settings) { s.Prompts.Draft = "{metric} {metrc} {nothing_alike_at_all}" },
+		"env.prompts.validation":         func(s *Settings) { s.Prompts.Validation = "{titel}" },
+	} {
+		root := struct {
+			Env *Settings `yaml:"env"`
+		}{DefaultSettings()}
+		change(root.Env)
+		c := config.NewChecker(&root)
+		validate(c, root.Env)
+		err := c.Err("the recipe")
+		if (err == nil) != (field == "") || err != nil && (!strings.Contains(err.Error(), field) || strings.Count(err.Error(), "env.") != 1) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	own := styleOf(Settings{Style: "ExIt", Prompts: Prompts{System: "1", Draft: "2", Debug: "3", Improve: "4", Diverge: "5"}})
+	if own.system+own.draft+own.debug+own.improve+own.diverge != "12345" || !own.fenced || !reflect.DeepEqual(styleOf(Settings{Style: "ExIt"}), styles["ExIt"]) {
+		t.Errorf("own templates: %+v", own)
+	}
+	for _, name := range []string{"/nowhere/python", "/bin/echo", "/bin/false"} {
+		if got, err := find(name); exitcode.Code(err) != exitcode.Unavailable {
+			t.Errorf("%s is an interpreter: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestChecker: a line is a score on a leaderboard, a submission or a program. By MLE-bench's rules of a board of four,
+// the first has gold, and half a place between the second and the third is the median.
+func TestChecker(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	folder := seeds(t, filepath.Join(root, "seeds"))
+	verify := try(checker.Verifier(&checkSettings{Tasks: root, Interpreter: "/usr/bin/python3"}))(t)
+	number := func(x float64) *float64 { return &x }
+	board := ranked{ID: 1, GoldThreshold: 1, SilverThreshold: 1, BronzeThreshold: 1, MedianThreshold: 0.5}
+	first, second, last := board, board, board
+	first.GoldMedal, first.AboveMedian, first.HumanRankPaper, first.HumanRankMLEDojo = true, true, number(0.75), number(1)
+	second.AboveMedian, second.HumanRankPaper, second.HumanRankMLEDojo = true, number(0.5), number(0.75)
+	last.HumanRankPaper, last.HumanRankMLEDojo = number(0), number(0)
+	for _, c := range []struct {
+		score *float64
+		want  ranked
+	}{{number(1), first}, {number(0.7), second}, {number(0), last}, {nil, board}} {
+		got, err := verify(&checkLine{ID: 1, Leaderboard: filepath.Join(folder, "leaderboard.csv"), Score: c.score})
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	for _, name := range []string{"seeds", folder} {
+		for file, why := range map[string]bool{"public/sample_submission.csv": false, "public/test.csv": true} {
+			got, err := verify(&checkLine{ID: 1, Task: name, Submission: filepath.Join(folder, file)})
+			if g, ok := got.(graded); err != nil || !ok || (g.Why != "") != why || g.ID != 1 {
+				t.Errorf("%s: %+v, %v", file, got, err)
+			}
+		}
+	}
+	program := "x"
+	for _, bad := range []checkLine{
+		{}, {Leaderboard: "x", Task: "seeds"}, {Task: "seeds"}, {Task: "seeds", Submission: "x", Program: &program}, {Program: &program}, {Submission: "x"},
+		{Task: "none", Submission: "x"}, {Task: "none", Program: &program}, {Leaderboard: filepath.Join(folder, "none.csv")}, {Leaderboard: filepath.Join(folder, "task.yaml")},
+	} {
+		if got, err := verify(&bad); err == nil {
+			t.Errorf("%+v: %+v", bad, got)
+		}
+	}
+	open(t, nil) // skips where no program can run
+	for source, want := range map[string]ran{
+		"print('validation: 0.5')\nopen('submission.csv','w').write('id,kind\\n4,a\\n5,b\\n6,b\\n')": {ID: 1, Outcome: "ok", Score: number(1), Validation: number(0.5), Feedback: "validation: 0.5"},
+		"1/0": {ID: 1, Outcome: "invalid", Milestones: []string{}},
+	} {
+		got := try(verify(&checkLine{ID: 1, Task: "seeds", Program: &source}))(t)
+		g := got.(ran)
+		if g.Outcome != want.Outcome || !reflect.DeepEqual(g.Score, want.Score) || !reflect.DeepEqual(g.Validation, want.Validation) || !strings.Contains(g.Feedback, want.Feedback) || g.ExecuteSeconds <= 0 || g.CPUSeconds <= 0 || g.Protection == "" || g.Milestones == nil || g.ID != 1 {
+			t.Errorf("%q: %+v", source, g)
+		}
+	}
+}
