@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -115,9 +114,9 @@ func (g cgroup) memoryLimit() (bytes float64, ok bool) {
 func (g cgroup) cores() (cores float64, ok bool) {
 	if g.unified != "" {
 		quota, period, _ := strings.Cut(strings.TrimSpace(string(contentOf(g.unified, "cpu.max"))), " ")
-		q, errQuota := strconv.ParseFloat(quota, 64)
-		p, errPeriod := strconv.ParseFloat(period, 64)
-		return q / p, errQuota == nil && errPeriod == nil && q > 0 && p > 0
+		q, known := parse(quota)
+		p, also := parse(period)
+		return q / p, known && also && q > 0 && p > 0
 	}
 	q, known := readNumber(g.legacy["cpu"], "cpu.cfs_quota_us")
 	p, also := readNumber(g.legacy["cpu"], "cpu.cfs_period_us")
@@ -135,7 +134,11 @@ func contentOf(folder string, file ...string) []byte {
 
 // readNumber reads a file that holds one number.
 func readNumber(folder, file string) (value float64, ok bool) {
-	value, err := strconv.ParseFloat(string(bytes.TrimSpace(contentOf(folder, file))), 64)
+	return parse(strings.TrimSpace(string(contentOf(folder, file))))
+}
+
+func parse(text string) (value float64, ok bool) {
+	value, err := strconv.ParseFloat(text, 64)
 	return value, err == nil
 }
 
@@ -143,11 +146,10 @@ func readNumber(folder, file string) (value float64, ok bool) {
 func keyedNumber(content []byte, key string) (value float64, ok bool) {
 	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
-			value, err := strconv.ParseFloat(fields[1], 64)
-			return value, err == nil
+			return parse(fields[1])
 		}
 	}
-	return 0, false
+	return value, false
 }
 
 // stallSeconds reads the total of the line "some" of pressure stall information:
@@ -161,5 +163,5 @@ func stallSeconds(content []byte) (seconds float64, ok bool) {
 		micros, err := strconv.ParseUint(strings.TrimSpace(total), 10, 64)
 		return float64(micros) / 1e6, found && err == nil
 	}
-	return 0, false
+	return seconds, false
 }

@@ -69,7 +69,7 @@ func FuzzParseStat(f *testing.F) {
 func TestCgroupOf(t *testing.T) {
 	t.Parallel()
 	const (
-		v2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+		v2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 none rw,nsdelegate\n"
 		v1 = "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 	)
 	for name, c := range map[string]struct {
@@ -85,7 +85,7 @@ func TestCgroupOf(t *testing.T) {
 		"nothing":      {"", "", "", map[string]string{}},
 		"all of it":    {"30 24 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/docker/abc\n", "/sys/fs/cgroup", map[string]string{}},
 		"not mounted":  {"30 24 0:26 / /proc rw - proc proc rw\n31 24 0:26 / /cg rw - cgroup2 cgroup2\n31 24 /cg - cgroup2 cgroup2 rw\n", "0::/a\n5:memory:/a\n", "", map[string]string{}},
-		"short lines":  {v2 + v1, "0::/a\n7\n0:x\n5:memory:/b:c\n", "/sys/fs/cgroup/a", map[string]string{"memory": "/sys/fs/cgroup/memory/b:c"}},
+		"short lines":  {"x\n" + v2 + v1, "0::/a\n7\n0:x\n5:memory:/b:c\n", "/sys/fs/cgroup/a", map[string]string{"memory": "/sys/fs/cgroup/memory/b:c"}},
 		"no options":   {"30 24 0:26 / /cg - cgroup2 cgroup2 rw", "0::/a", "/cg/a", map[string]string{}},
 		"both, hybrid": {v1 + v2, "5:memory:/a\n0::/b\n", "/sys/fs/cgroup/b", map[string]string{"memory": "/sys/fs/cgroup/memory/a"}},
 	} {
@@ -150,7 +150,7 @@ func TestCgroupNumbers(t *testing.T) {
 			}
 		})
 	}
-	for content, want := range map[string]float64{"150000 100000\n": 1.5, "3 1": 3, "max 100000": 0, "0 100000": 0, "3 0": 0, "-3 -1": 0, "3": 0, "3 x": 0, "": 0} {
+	for content, want := range map[string]float64{"150000 100000\n": 1.5, "3 1": 3, "1 1": 1, "max 100000": 0, "0 100000": 0, "3 0": 0, "-3 -1": 0, "3": 0, "3 x": 0, "": 0} {
 		quota, period, _ := strings.Cut(content, " ")
 		folder := files(t, map[string]string{"cpu.max": content, "cpu.cfs_quota_us": quota, "cpu.cfs_period_us": period})
 		for _, group := range []cgroup{{unified: folder}, {legacy: map[string]string{"cpu": folder}}} {
@@ -175,6 +175,9 @@ func TestCgroupNumbers(t *testing.T) {
 	}
 	got := map[string]float64{}
 	cgroup{}.numbers(func(name string, value float64) { got[name] = value })
+	if here := contentOf("", "host.go"); here != nil {
+		t.Error("no folder is this one")
+	}
 	if _, ok := (cgroup{}).memoryLimit(); ok || len(got) != 0 {
 		t.Errorf("no group has %v", got)
 	}
@@ -183,7 +186,7 @@ func TestCgroupNumbers(t *testing.T) {
 // A process and what it starts is measured, and not this one.
 func TestHostMeasuresATask(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo busy; read line'; true")
+	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo busy; read line'; true")
 	input := try(cmd.StdinPipe())(t)
 	output := try(cmd.StdoutPipe())(t)
 	must(t, cmd.Start())
@@ -202,7 +205,7 @@ func TestHostMeasuresATask(t *testing.T) {
 	if got := readings(h); len(got) != 1 || got[Fault] != 1 || alive() || Watch(cmd.Process.Pid)() {
 		t.Errorf("a task that has ended has %v", got)
 	}
-	if got := readings(NewHost(0, 0)); got[CPUSeconds] != 0 || got[HostCores] < 1 || got[MonitorMemoryBytes] <= 0 {
+	if got := readings(NewHost(0, 0)); got[Processes] != 0 || got[HostCores] < 1 || got[MonitorMemoryBytes] <= 0 {
 		t.Errorf("the host has %v", got)
 	}
 }
@@ -216,8 +219,10 @@ func readings(h *Host) map[string]float64 {
 
 // A task of a process with two threads, a child of each and a grandchild, and the monitor beside them, read by the
 // files of proc(5): what has ended keeps what it read and wrote, what is new is found with the fifth read after.
+// Alone: it sets the environment.
 func TestHostReads(t *testing.T) {
-	t.Parallel()
+	t.Setenv("SLURM_MEM_PER_NODE", "")
+	t.Setenv("SLURM_MEM_PER_CPU", "")
 	stat := func(cpu, pages string) string {
 		return "1 (a) S 1 1 1 0 -1 0 1 2 0 0 " + cpu + " 0 0 0 20 0 4 0 5 1000000 " + pages
 	}
@@ -227,11 +232,15 @@ func TestHostReads(t *testing.T) {
 		"99/stat": stat("50", "16"), "99/statm": "9 7 4", "15/stat": stat("1600", "16"),
 		"stat": "cpu  100 200 300 4000 50 60 70 80 9 9\ncpu0 1\ncpu1 1\nintr 1 2\n", "meminfo": "MemTotal: 16 kB\nMemFree: 1 kB\nMemAvailable: 6 kB\n",
 		"pressure/cpu": "some total=1500000\n", "pressure/memory": "some total=2500000\n", "pressure/io": "some total=3500000\n",
-		"group/memory.current": "77",
+		"group/memory.current": "77", "group/memory.max": "1", "group/cpu.max": "1 1", "10/cgroup": "0::/group",
 	})
-	h := &Host{root: root, self: 99, cores: 2, memory: 5, task: &tree{root: root, pid: 10, without: 99}, group: cgroup{unified: filepath.Join(root, "group")}}
+	if err := os.WriteFile(filepath.Join(root, "10/mountinfo"), []byte("30 24 0:26 / "+root+" rw - cgroup2 cgroup2 rw"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(root, 10, 0)
+	h.self, h.task.without = 99, 99
 	page := float64(os.Getpagesize())
-	task := map[string]float64{CPUSeconds: 15, MemoryBytes: 15 * page, ReadBytes: 3000, WriteBytes: 3, Processes: 4, Cores: 2, MemoryLimitBytes: 5, CgroupMemoryBytes: 77}
+	task := map[string]float64{CPUSeconds: 15, MemoryBytes: 15 * page, ReadBytes: 3000, WriteBytes: 3, Processes: 4, Cores: 1, MemoryLimitBytes: 1, CgroupMemoryBytes: 77}
 	host := map[string]float64{
 		HostCPUSeconds: 8.1, HostCores: 2, HostMemoryTotalBytes: 16 << 10, HostMemoryBytes: 10 << 10, HostCPUStallSeconds: 1.5, HostMemoryStallSeconds: 2.5, HostIOStallSeconds: 3.5,
 		MonitorCPUSeconds: 0.5, MonitorMemoryBytes: 3 * page,
@@ -265,6 +274,13 @@ func TestHostReads(t *testing.T) {
 			}
 		}
 	}
+	bare := readings(&Host{root: root, task: &tree{root: files(t, map[string]string{"10/stat": stat("100", "1")}), pid: 10}})
+	if _, there := bare[Cores]; there || bare[CPUSeconds] != 1 {
+		t.Errorf("what nobody bounds has %v", bare)
+	}
+	if _, there := bare[MemoryLimitBytes]; there {
+		t.Errorf("what nobody bounds has %v", bare)
+	}
 	for name, broken := range map[string]string{"no total": "MemAvailable: 6 kB\n", "no rest": "MemTotal: 16 kB\n"} {
 		only := &Host{root: files(t, map[string]string{"meminfo": broken})}
 		if got := readings(only); len(got) != 0 {
@@ -279,7 +295,7 @@ func TestMemoryGiven(t *testing.T) {
 	for _, c := range []struct {
 		perNode, perCore, cores string
 		want                    float64
-	}{{"2", "3", "4", 2 << 20}, {"", "3", "4", 12 << 20}, {"0", "3", "4", 12 << 20}, {"", "0", "4", 7}, {"", "3", "", 7}, {"", "", "4", 7}, {"", "", "", 7}} {
+	}{{"1", "3", "4", 1 << 20}, {"", "1", "4", 4 << 20}, {"", "3", "4", 12 << 20}, {"0", "3", "4", 12 << 20}, {"", "0", "4", 7}, {"", "3", "", 7}, {"", "", "4", 7}, {"", "", "", 7}} {
 		t.Setenv("SLURM_MEM_PER_NODE", c.perNode)
 		t.Setenv("SLURM_MEM_PER_CPU", c.perCore)
 		t.Setenv("SLURM_CPUS_ON_NODE", c.cores)
@@ -315,7 +331,7 @@ func TestHostLines(t *testing.T) {
 		t.Errorf("%v s on %d cores, %v", busy, cores, ok)
 	}
 	for _, bad := range []string{"", "\ncpu  100 200 300 4000 50 60 70 80\n", "cpu  100 200 300 4000 50 60 70\n", "cpu  100 200 300 4000 50 60 70 x 9 9\n", "intr 1\ncpu  100 200 300 4000 50 60 70 80\n"} {
-		if busy, cores, ok := parseHostStat([]byte(bad)); ok || busy != 0 && cores != 0 {
+		if busy, cores, ok := parseHostStat([]byte(bad)); ok {
 			t.Errorf("%q has %v s on %d cores", bad, busy, cores)
 		}
 	}

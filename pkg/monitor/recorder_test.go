@@ -86,14 +86,14 @@ func TestRecorder(t *testing.T) {
 		if r.Due(zero.Add(length*time.Second-1)) || !r.Due(zero.Add(length*time.Second)) {
 			t.Errorf("segment %d is not of %d seconds", i, length)
 		}
-		r.Add(zero, -1, make([]Reading, mostSamples-3))
-		if r.Due(zero) {
-			t.Error("a segment is due early")
-		}
-		r.Add(zero, -1, make([]Reading, 1))
-		if !r.Due(zero) {
-			t.Error("a segment of the most samples is not due")
-		}
+	}
+	r.Add(zero, -1, make([]Reading, mostSamples-1))
+	if r.Due(zero) {
+		t.Error("a segment is due early")
+	}
+	r.Add(zero, -1, make([]Reading, 1))
+	if !r.Due(zero) {
+		t.Error("a segment of the most samples is not due")
 	}
 }
 
