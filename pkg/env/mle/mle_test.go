@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,9 @@ func open(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 	return over(t, change)
 }
 
+// python3 is looked for once for all tests.
+var python3 = sync.OnceValues(func() (interpreter, error) { return find("/usr/bin/python3") })
+
 // over is the same where no program runs.
 func over(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 	t.Helper()
@@ -66,6 +70,7 @@ func over(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 		change(s)
 	}
 	e := try(build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, ""))(t)
+	e.runner.interpreter = python3
 	return e, e.Tasks(env.Train)[0]
 }
 
@@ -314,13 +319,14 @@ func TestTransitions(t *testing.T) {
 		}
 		return program([]string{"4", "2.5"}[turn%2])
 	}
-	for style, debug := range map[string]string{
+	for style, debug := range map[string]string{ // AceGRPO's prompts remember, which takes a second round to see
 		"ExIt": "Your goal is to debug this python script", "AceGRPO": "Your previous solution had a bug", "MLE-agents": "You have implemented a previous solution.", "short": "seeds accuracy debug",
 	} {
-		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns = style, 15 })
+		turns := map[bool]int{true: 7, false: 3}[style == "AceGRPO"]
+		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns = style, turns })
 		prompts, verdicts, waves := trace(t, e, of, says, false)
-		if len(prompts) != 15 || len(verdicts) != 15 || waves != 14 {
-			t.Fatalf("%s: %d turns, %d verdicts, %d waves between them; want 15, 15, 14", style, len(prompts), len(verdicts), waves)
+		if len(prompts) != turns || len(verdicts) != turns || waves != turns-1 {
+			t.Fatalf("%s: %d turns, %d verdicts, %d waves between them; want %d, and one wave less", style, len(prompts), len(verdicts), waves, turns)
 		}
 		for turn, prompt := range prompts[1:] {
 			failed := turn%3 == 0
@@ -400,10 +406,11 @@ func TestBlind(t *testing.T) {
 	says := func(int) string { return program("4") }
 	var seen [2][]string
 	for i, answers := range []string{"id,kind\n4,a\n5,b\n6,b\n", "id,kind\n4,b\n5,a\n6,a\n"} {
-		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 4, "rank" })
+		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 3, "rank" })
 		folder := e.entries[of.ID].folder
 		must(t, os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644))
 		again := try(build(e.settings, Data{Tasks: []string{folder}}, ""))(t)
+		again.runner.interpreter = python3
 		told, _, _ := trace(t, again, of, says, false)
 		if want := []string{"place on the leaderboard was 2 of 4", "place on the leaderboard was 4 of 4"}[i]; !strings.Contains(told[1], want) {
 			t.Errorf("in training the prompt does not say %q:\n%s", want, told[1])

@@ -207,7 +207,10 @@ func TestFailures(t *testing.T) {
 		"none was given":               {basic, false, monitor.Devices{Given: "CUDA_VISIBLE_DEVICES="}, at(0), 0, "|28|finding GPUs: there is no GPU", nil},
 		"another's first":              {"0 uuid GPU-zzzz\n0 open !4\n1" + strings.ReplaceAll(basic[1:], "\n0", "\n1"), false, index(0), at(0), 14, "", taken{}},
 		"one does not open":            {"0 uuid GPU-zzzz\n0 open !999\n1" + strings.ReplaceAll(basic[1:], "\n0", "\n1"), false, all, at(0), 14, "|999|opening GPU 0: an unknown error of the driver", taken{}},
-		"an old driver":                {basic, true, all, at(0), 13, "GPU-aaaa|13|GPM: this driver's library is too old for it", taken{g + monitor.MemoryReservedBytes: ""}},
+		"an old driver":                {basic, true, all, at(0, 1), 11, "|13|XID events: this driver's library is too old for it, GPU-aaaa|13|GPM: this driver's library is too old for it, GPU-aaaa|13|energy: this driver's library is too old for it", taken{g + monitor.MemoryReservedBytes: ""}},
+		"old, and lost":                {basic + "0 lost 0 !15 0*100\n", true, all, at(0, 1, again, again+1), 11, "|13|XID events: this driver's library is too old for it, GPU-aaaa|13|GPM: this driver's library is too old for it, GPU-aaaa|13|energy: this driver's library is too old for it, GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus", nil},
+		"another's process":            {basic + "0 processes 2\n0 process_memory 4\n0 pid 1 " + fmt.Sprint(os.Getpid()) + "\n0 process_sm 7 40\n", false, self, at(0), 13, "", taken{g + monitor.GPUProcesses: "2", g + monitor.GPUProcessMemoryBytes: fmt.Sprintf("4 %d", os.Getpid()), g + monitor.GPUProcessSMShare: fmt.Sprintf("0.4 %d", os.Getpid()), g + monitor.GPUProcessMemoryShare: fmt.Sprintf("0.2 %d", os.Getpid())}},
+		"our process without shares":   {basic + process + "0 process_memory 4\n0 process_sm 101\n", false, self, at(0), 13, "", taken{g + monitor.GPUProcesses: "1", g + monitor.GPUProcessMemoryBytes: fmt.Sprintf("4 %d", os.Getpid()), g + monitor.GPUProcessMemoryShare: fmt.Sprintf("0.5 %d", os.Getpid())}},
 		"before Hopper":                {basic, false, all, at(0), 14, "", taken{}},
 		"lost":                         {basic + "0 lost 0 !15\n", false, all, at(0, 1, 2), 14, "GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus", nil},
 		"lost and found":               {basic + "0 lost 0 !15 0*100\n", false, all, at(0, 1, again, again+1), 14, "GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus, GPU-aaaa|0|the device: again", taken{}},
@@ -323,7 +326,11 @@ func TestDevices(t *testing.T) {
 			}
 		})
 	}
-	s := open(t, divided, false, monitor.Devices{All: true})
+	s := open(t, divided, true, monitor.Devices{All: true})
+	if read(s, zero); len(s.devices) != 1 || s.devices[0].uuid != "GPU-aaaa" {
+		t.Errorf("where the library does not know of MIG: %+v", s.devices)
+	}
+	s = open(t, divided, false, monitor.Devices{All: true})
 	first, _ := read(s, zero)
 	got, _ := read(s, zero.Add(time.Second))
 	if want := (taken{
