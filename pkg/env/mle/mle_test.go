@@ -157,7 +157,7 @@ func TestScore(t *testing.T) {
 // score is better, so p = 2 of N = 4.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	e, of := open(t, nil)
+	e, of := open(t, func(s *Settings) { s.Fingerprint = true })
 	v := try(e.Score(t.Context(), attempt(of, program("4"))))(t)
 	want := []shard.RewardPart{
 		{Name: env.PartValidation, Value: 0.75},
@@ -174,6 +174,9 @@ func TestParts(t *testing.T) {
 	// (0.66667 − 0.5) / (1 − 0.5)
 	if got := v.NormalizedScore; got < 0.33333 || got > 0.33335 {
 		t.Errorf("normalised score %v, want 0.33334", got)
+	}
+	if v.Fingerprint == "" {
+		t.Error("it has no fingerprint")
 	}
 	blind := v.Blind()
 	if blind.RawScore != 0 || blind.NormalizedScore != 0 || blind.Reward != 0 || len(blind.Parts) != 1 {
@@ -387,7 +390,7 @@ func TestActions(t *testing.T) {
 	}
 	for turn, v := range verdicts {
 		want := wants[turn%len(wants)]
-		if v.Outcome != want.outcome {
+		if _, credited := v.Part(partPartialCredit); v.Outcome != want.outcome || !credited {
 			t.Errorf("turn %d: %s, want %s: %s", turn, v.Outcome, want.outcome, v.Feedback)
 		}
 		if turn+1 < len(prompts) && !strings.Contains(prompts[turn+1], want.next) {

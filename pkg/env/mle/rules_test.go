@@ -523,6 +523,10 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	s := DefaultSettings() // ExIt App. A.4 and B; the share of failures, the feedback and the memory are ours, 30 seconds MLE-Dojo's
+	if s.Style != "ExIt" || s.MaxTurns != 1 || s.Program.Threads != 1 || s.Limits != (Limits{ValidateSeconds: 30}) || s.MaxFailed != 0.1 || s.Feedback != (Feedback{MaxTokens: 500, Score: "validation", History: 3}) || s.Quality != "range" || s.Reward != "quality" {
+		t.Errorf("defaults %+v", s)
+	}
 	own := styleOf(Settings{Style: "ExIt", Prompts: Prompts{System: "1", Draft: "2", Debug: "3", Improve: "4", Diverge: "5"}})
 	if own.system+own.draft+own.debug+own.improve+own.diverge != "12345" || !own.fenced || !reflect.DeepEqual(styleOf(Settings{Style: "ExIt"}), styles["ExIt"]) {
 		t.Errorf("own templates: %+v", own)
