@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -106,7 +107,7 @@ func TestTurnsFitTogether(t *testing.T) {
 func TestHouseAndTemplateAgree(t *testing.T) {
 	t.Parallel()
 	c := newChat(t, "house", chatML.Jinja(), "")
-	format := try(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
+	format := must.Get(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
 	h := House(format)
 	if diff := cmp.Diff(h.StopTokens(), c.StopTokens()); diff != "" {
 		t.Errorf("stop tokens (-house +template):\n%s", diff)
@@ -187,7 +188,7 @@ func TestMasks(t *testing.T) {
 			return have.Name == test.template
 		})
 		c := newChat(t, test.template, g.Templates[at].Template, "")
-		r := try(c.Render(FromMessages(two), RenderOptions{}))(t)
+		r := must.Get(c.Render(FromMessages(two), RenderOptions{}))(t)
 		if diff := cmp.Diff(test.render, text(c, r.TokenIDs, r.Assistant)); diff != "" {
 			t.Errorf("%s rendered (-want +got):\n%s", test.template, diff)
 		}
@@ -243,7 +244,7 @@ func TestStopTokens(t *testing.T) {
 
 func TestTemplatesByName(t *testing.T) {
 	t.Parallel()
-	text := try(tokenizer.Load("testdata/model"))(t)
+	text := must.Get(tokenizer.Load("testdata/model"))(t)
 	c, err := New(text, map[string]Source{
 		"default": {"d", "plain"}, "tool_use": {"t", "with {{ tools|length }} tools"}, "rag": {"r", "x"},
 	}, Settings{StopTokens: []int32{1}})
@@ -264,8 +265,8 @@ func TestTemplatesByName(t *testing.T) {
 
 func TestHouseRefuses(t *testing.T) {
 	t.Parallel()
-	text := try(tokenizer.Load("testdata/model"))(t)
-	format := try(tokenizer.NewChat(text, chatML))(t)
+	text := must.Get(tokenizer.Load("testdata/model"))(t)
+	format := must.Get(tokenizer.NewChat(text, chatML))(t)
 	h := House(format)
 	for name, c := range map[string]Conversation{
 		"tools":   {Messages: FromMessages([]shard.Message{user("q")}).Messages, Tools: jinja.NewList(jinja.NewDict())},
@@ -279,24 +280,5 @@ func TestHouseRefuses(t *testing.T) {
 	r, err := h.Render(FromMessages([]shard.Message{user("q<|im_end|>"), says("a")}), RenderOptions{GenerationPrompt: true})
 	if err != nil || r.Text != h.Tokenizer().Decode(r.TokenIDs) {
 		t.Errorf("%v: text %q, tokens of %q", err, r.Text, h.Tokenizer().Decode(r.TokenIDs))
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

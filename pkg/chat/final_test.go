@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -19,9 +20,9 @@ import (
 // fails, so do we.
 func TestContinueFinalAgainstTransformers(t *testing.T) {
 	t.Parallel()
-	f := try(os.Open("testdata/final_golden.json.gz"))(t)
+	f := must.Get(os.Open("testdata/final_golden.json.gz"))(t)
 	defer f.Close()
-	unzipped := try(gzip.NewReader(f))(t)
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	var final struct {
 		Cases []struct {
 			Conversation int
@@ -32,7 +33,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 			Texts []struct{ Text, Error string }
 		}
 	}
-	must(t, json.NewDecoder(unzipped).Decode(&final))
+	must.Do(t, json.NewDecoder(unzipped).Decode(&final))
 	g := readGolden(t, "testdata/golden.json.gz")
 	compared := 0
 	for i, template := range g.Templates {
@@ -63,7 +64,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 func TestPromptContinues(t *testing.T) {
 	t.Parallel()
 	c := newChat(t, "chatml", chatML.Jinja(), "")
-	format := try(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
+	format := must.Get(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
 	for name, c := range map[string]Chat{"template": c, "house": House(format)} {
 		ids, err := c.Prompt([]shard.Message{user("2+2?"), says("It is ")})
 		if want := "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\nIt is "; err != nil || c.Tokenizer().Decode(ids) != want {
@@ -79,7 +80,7 @@ func TestPromptContinues(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	template := newChat(t, "x.jinja", "{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.reasoning_content }}{% endfor %}{% if enable_thinking %}!{% endif %}<|im_end|>", "")
-	format := try(tokenizer.NewChat(template.Tokenizer(), chatML))(t)
+	format := must.Get(tokenizer.NewChat(template.Tokenizer(), chatML))(t)
 	field := func(name string) Conversation {
 		c := FromMessages([]shard.Message{user("q")})
 		c.Messages[0].Set(name, "x")

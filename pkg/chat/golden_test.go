@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -36,11 +37,11 @@ type golden struct {
 
 func readGolden(t testing.TB, path string) golden {
 	t.Helper()
-	f := try(os.Open(path))(t)
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	unzipped := try(gzip.NewReader(f))(t)
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	var g golden
-	must(t, json.NewDecoder(unzipped).Decode(&g))
+	must.Do(t, json.NewDecoder(unzipped).Decode(&g))
 	return g
 }
 
@@ -50,7 +51,7 @@ func value[T any](t testing.TB, raw json.RawMessage) T {
 	if len(raw) == 0 {
 		return none
 	}
-	v := try(jinja.ParseJSON(raw))(t)
+	v := must.Get(jinja.ParseJSON(raw))(t)
 	return v.(T)
 }
 
@@ -81,7 +82,7 @@ func newChat(t testing.TB, name, template, date string) *templateChat {
 		}
 	}
 	stop, _ := text.SpecialID("<|im_end|>")
-	c := try(New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(text)}))(t)
+	c := must.Get(New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(text)}))(t)
 	return c.(*templateChat)
 }
 
@@ -148,7 +149,7 @@ func TestAgainstTransformers(t *testing.T) {
 							}
 						}
 						o.SpellOut = true
-						spelled := try(c.Render(g.conversation(t, i), o))(t)
+						spelled := must.Get(c.Render(g.conversation(t, i), o))(t)
 						literal := want.Literal
 						if literal == nil {
 							literal = want.IDs

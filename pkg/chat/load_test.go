@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/cputime"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -21,11 +22,11 @@ import (
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	raw := try(os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile)))(t)
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile)))(t)
 	write := func(name, content string) {
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(content), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	write(tokenizer.TokenizerFile, string(raw))
 	for name, content := range files {
@@ -83,8 +84,8 @@ func TestLoad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := try(Load(folder(t, test.files), time.Time{}))(t)
-			r := try(c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{}))(t)
+			c := must.Get(Load(folder(t, test.files), time.Time{}))(t)
+			r := must.Get(c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{}))(t)
 			if diff := cmp.Diff(test.text, r.Text); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
@@ -99,7 +100,7 @@ func TestDate(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"chat_template.jinja": "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no day' }}", "config.json": eos})
 	for want, date := range map[string]time.Time{"no day": {}, "05 Feb 2026": time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC)} {
-		c := try(Load(dir, date))(t)
+		c := must.Get(Load(dir, date))(t)
 		if r, err := c.Render(FromMessages([]shard.Message{{Role: "user"}}), RenderOptions{}); err != nil || r.Text != want {
 			t.Errorf("rendered %q (%v), want %q", r.Text, err, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -21,7 +22,7 @@ type damage func(t *testing.T, folder string)
 // content replaces a file.
 func content(name, text string) damage {
 	return func(t *testing.T, folder string) {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 }
 
@@ -81,8 +82,8 @@ func more(name string) damage {
 func instead(name string, make func(path string) error) damage {
 	return func(t *testing.T, folder string) {
 		path := filepath.Join(folder, name)
-		must(t, os.RemoveAll(path))
-		must(t, make(path))
+		must.Do(t, os.RemoveAll(path))
+		must.Do(t, make(path))
 	}
 }
 
@@ -112,7 +113,7 @@ func stored(tensor, element int, d safetensors.DType, x float32) damage {
 			t.Fatal(err)
 		}
 		weights[tensor].DType, weights[tensor].Data[element] = d, x
-		must(t, writeTensors(filepath.Join(folder, WeightsFile), weights, nil))
+		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), weights, nil))
 	}
 }
 
@@ -124,7 +125,7 @@ func tensors(change func(weights []policy.Tensor) []policy.Tensor) damage {
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(t, writeTensors(filepath.Join(folder, WeightsFile), change(weights), nil))
+		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), change(weights), nil))
 	}
 }
 
@@ -254,8 +255,8 @@ func TestHostileFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			c := testConfig()
-			weights := try(policy.Init(c, 7))(t)
-			must(t, Save(folder, c, weights))
+			weights := must.Get(policy.Init(c, 7))(t)
+			must.Do(t, Save(folder, c, weights))
 			test.damage(t, folder)
 			checkRefused(t, folder, test.file, test.want)
 		})
@@ -311,17 +312,17 @@ func TestHostileFolders(t *testing.T) {
 func inTwoFiles(t *testing.T, folder string) {
 	norm := policy.Tensor{Name: "model.norm.weight", Shape: []int{8}, Data: make([]float32, 8)}
 	for _, name := range []string{shardA, "part-b.safetensors"} {
-		f := try(safetensors.Open(filepath.Join(folder, name)))(t)
+		f := must.Get(safetensors.Open(filepath.Join(folder, name)))(t)
 		var all []policy.Tensor
 		for _, info := range f.Tensors() {
 			one := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
-			must(t, f.Float32To(one.Data, info.Name))
+			must.Do(t, f.Float32To(one.Data, info.Name))
 			if info.Name != norm.Name {
 				all = append(all, one)
 			}
 		}
 		f.Close()
-		must(t, writeTensors(filepath.Join(folder, name), append(all, norm), nil))
+		must.Do(t, writeTensors(filepath.Join(folder, name), append(all, norm), nil))
 	}
 	index := read(t, folder, IndexFile)
 	for _, name := range []string{"part-b.safetensors", "part-c.safetensors"} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -21,12 +22,12 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 	whole := filepath.Join(dir, "whole")
 	base, adapter = filepath.Join(dir, "base"), filepath.Join(dir, "adapter")
 	for _, folder := range []string{whole, base, adapter} {
-		must(t, os.Mkdir(folder, 0o777))
+		must.Do(t, os.Mkdir(folder, 0o777))
 	}
-	weights := try(policy.Init(adapterConfig(), 2))(t)
-	must(t, Save(whole, adapterConfig(), weights))
-	must(t, os.WriteFile(filepath.Join(whole, "tokenizer.json"), []byte("{}"), 0o666))
-	must(t, Convert(whole, base, d, maxFileBytes))
+	weights := must.Get(policy.Init(adapterConfig(), 2))(t)
+	must.Do(t, Save(whole, adapterConfig(), weights))
+	must.Do(t, os.WriteFile(filepath.Join(whole, "tokenizer.json"), []byte("{}"), 0o666))
+	must.Do(t, Convert(whole, base, d, maxFileBytes))
 	a := newTestAdapter(t)
 	for _, tensor := range a.Tensors {
 		if strings.Contains(tensor.Name, "lora_B") {
@@ -35,7 +36,7 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 			}
 		}
 	}
-	must(t, SaveAdapter(adapter, adapterConfig(), a))
+	must.Do(t, SaveAdapter(adapter, adapterConfig(), a))
 	return base, adapter
 }
 
@@ -54,7 +55,7 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base, adapter := mergeFolders(t, test.dtype, test.maxFileBytes)
 			out := t.TempDir()
-			must(t, Merge(adapter, "", out))
+			must.Do(t, Merge(adapter, "", out))
 			config, was, err := Load(base)
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +64,7 @@ func TestMerge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := try(LoadAdapter(adapter, config, false))(t)
+			a := must.Get(LoadAdapter(adapter, config, false))(t)
 			factors := map[string]policy.Tensor{}
 			for _, f := range a.Tensors {
 				factors[f.Name] = f
@@ -109,7 +110,7 @@ func TestMerge(t *testing.T) {
 
 func sum(t *testing.T, folder, name string) string {
 	t.Helper()
-	digest := try(sumFile(filepath.Join(folder, name)))(t)
+	digest := must.Get(sumFile(filepath.Join(folder, name)))(t)
 	return digest
 }
 
@@ -117,17 +118,17 @@ func sum(t *testing.T, folder, name string) string {
 func TestMergeInPieces(t *testing.T) {
 	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	source := try(Open(base))(t)
+	source := must.Get(Open(base))(t)
 	defer source.Close()
-	a := try(LoadAdapter(adapter, source.Config(), false))(t)
+	a := must.Get(LoadAdapter(adapter, source.Config(), false))(t)
 	m := newMerged(source, a)
 	for index, tensor := range source.Tensors() {
 		whole := make([]float32, tensor.Elements())
-		must(t, m.Float32To(whole, index, 0))
+		must.Do(t, m.Float32To(whole, index, 0))
 		for _, size := range []int{1, 5, 8, 19} {
 			for from := 0; from < len(whole); from += size {
 				piece := make([]float32, min(size, len(whole)-from))
-				must(t, m.Float32To(piece, index, from))
+				must.Do(t, m.Float32To(piece, index, from))
 				for i, got := range piece {
 					if got != whole[from+i] {
 						t.Fatalf("%s[%d] in pieces of %d differs", tensor.Name, from+i, size)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -25,20 +26,20 @@ func writeAll(t testing.TB, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range files {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644))
 	}
 	return folder
 }
 
 func read(t testing.TB, folder, name string) string {
 	t.Helper()
-	raw := try(os.ReadFile(filepath.Join(folder, name)))(t)
+	raw := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 	return string(raw)
 }
 
 func names(t testing.TB, folder string) []string {
 	t.Helper()
-	entries := try(os.ReadDir(folder))(t)
+	entries := must.Get(os.ReadDir(folder))(t)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -52,7 +53,7 @@ func foreignFolder(t testing.TB) string {
 	t.Helper()
 	c := testConfig()
 	c.Architecture = policy.Qwen3
-	weights := try(policy.Init(c, 3))(t)
+	weights := must.Get(policy.Init(c, 3))(t)
 	config := strings.Replace(string(formatConfig(c)), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
 	folder := writeAll(t, map[string]string{
 		ConfigFile:       config,
@@ -62,8 +63,8 @@ func foreignFolder(t testing.TB) string {
 		"model.bin":      "pickled",
 		".hidden":        "",
 	})
-	must(t, os.Symlink("LICENSE", filepath.Join(folder, "link.txt")))
-	must(t, os.Mkdir(filepath.Join(folder, "original"), 0o755))
+	must.Do(t, os.Symlink("LICENSE", filepath.Join(folder, "link.txt")))
+	must.Do(t, os.Mkdir(filepath.Join(folder, "original"), 0o755))
 	for i := range weights {
 		weights[i].DType = safetensors.BF16
 		if strings.HasSuffix(weights[i].Name, "layernorm.weight") {
@@ -77,7 +78,7 @@ func foreignFolder(t testing.TB) string {
 	for i := range slices.Backward(weights) { // the order within a file is not that of Layout
 		files[i%3].add(i, weights[i].Name, weights[i])
 	}
-	must(t, writePlanned(folder, files, true, inMemory(weights)))
+	must.Do(t, writePlanned(folder, files, true, inMemory(weights)))
 	return folder
 }
 
@@ -92,7 +93,7 @@ func TestSaveLikeKeepsEverything(t *testing.T) {
 	if diff := cmp.Diff([]int32{5, 6}, c.EOSTokenIDs); diff != "" {
 		t.Errorf("tokens that end a response: %s", diff)
 	}
-	must(t, SaveLike(to, from, weights))
+	must.Do(t, SaveLike(to, from, weights))
 	want := []string{
 		"LICENSE", ConfigFile, GenerationFile, "link.txt", IndexFile, "part-a.safetensors", "part-b.safetensors", "part-c.safetensors", "tokenizer.json",
 	}
@@ -120,7 +121,7 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 		weights[i].DType = ""
 		weights[i].Data[0] += 0.125
 	}
-	must(t, SaveLike(to, from, weights))
+	must.Do(t, SaveLike(to, from, weights))
 	want := strings.Replace(read(t, from, ConfigFile), `"torch_dtype" :   "bfloat16"`, `"torch_dtype" :   "float32"`, 1)
 	if diff := cmp.Diff(want, read(t, to, ConfigFile)); diff != "" {
 		t.Error(diff)
@@ -142,14 +143,14 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
-	weights := try(policy.Init(c, 3))(t)
+	weights := must.Get(policy.Init(c, 3))(t)
 	from, to := writeAll(t, map[string]string{ConfigFile: string(formatConfig(c))}), t.TempDir()
 	stored := append(slices.Clone(weights), policy.Tensor{Name: policy.HeadName, Shape: weights[0].Shape, Data: weights[0].Data})
-	must(t, writeTensors(filepath.Join(from, WeightsFile), stored, nil))
+	must.Do(t, writeTensors(filepath.Join(from, WeightsFile), stored, nil))
 	weights[0].Data = slices.Clone(weights[0].Data)
 	weights[0].Data[5] = 7
-	must(t, SaveLike(to, from, weights))
-	f := try(safetensors.Open(filepath.Join(to, WeightsFile)))(t)
+	must.Do(t, SaveLike(to, from, weights))
+	f := must.Get(safetensors.Open(filepath.Join(to, WeightsFile)))(t)
 	defer f.Close()
 	head := make([]float32, weights[0].Elements())
 	if err := f.Float32To(head, policy.HeadName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
@@ -204,7 +205,7 @@ func TestConvert(t *testing.T) {
 		{safetensors.BF16, 1, "bfloat16", len(want)},
 	} {
 		to := t.TempDir()
-		must(t, Convert(from, to, test.dtype, test.fileBytes))
+		must.Do(t, Convert(from, to, test.dtype, test.fileBytes))
 		_, got, err := Load(to)
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +230,7 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%d files, want %d", len(shards), test.files)
 		}
 		for _, path := range shards {
-			f := try(safetensors.Open(path))(t)
+			f := must.Get(safetensors.Open(path))(t)
 			if test.fileBytes > 0 && len(f.Tensors()) > 1 && f.DataBytes() > test.fileBytes {
 				t.Errorf("%s has %d bytes", path, f.DataBytes())
 			}
@@ -255,7 +256,7 @@ func TestDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	converted := t.TempDir()
-	must(t, Convert(a, converted, "", 0))
+	must.Do(t, Convert(a, converted, "", 0))
 	d, err := Diff(a, converted)
 	if err != nil || !d.Equal() || d.Same != len(weights) {
 		t.Errorf("a folder and the same in one file: %+v, %v", d, err)
@@ -269,7 +270,7 @@ func TestDiff(t *testing.T) {
 	weights[0].Data[2] = 0
 	weights[0].DType = safetensors.F32
 	weights[len(weights)-1].DType = safetensors.F32
-	must(t, SaveLike(b, a, weights))
+	must.Do(t, SaveLike(b, a, weights))
 	if d, err = Diff(a, b); err != nil || d.Equal() {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -288,7 +289,7 @@ func TestDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	must(t, Save(folder, c, other))
+	must.Do(t, Save(folder, c, other))
 	if d, err = Diff(a, folder); err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +302,8 @@ func TestDiff(t *testing.T) {
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	folder := foreignFolder(t)
-	x := try(Inspect(folder))(t)
-	sum := try(Digest(folder))(t)
+	x := must.Get(Inspect(folder))(t)
+	sum := must.Get(Digest(folder))(t)
 	// 2 layers of 2 norms of 8 are float32, 32 parameters; the rest is bfloat16.
 	if x.Family != "Qwen3" || x.Files != 3 || x.Stored[safetensors.F32] != 32 || x.Stored[safetensors.BF16] != x.Parameters-32 ||
 		x.WeightBytes != int64(2*x.Parameters+2*32) || x.SHA256 != sum || x.FLOPs[0].SequenceTokens != 16 {
@@ -318,14 +319,14 @@ func TestCarryFiles(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write := func(folder, name, content string) {
 		path := filepath.Join(folder, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o777))
-		must(t, os.WriteFile(path, []byte(content), 0o666))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o666))
 	}
 	for _, name := range []string{"tokenizer.json", "LICENSE", "config.json", "additional_chat_templates/tools.jinja", ".git/config", "runs/log", "pytorch_model.bin"} {
 		write(from, name, "source's "+name)
 	}
 	write(to, "config.json", "own")
-	must(t, CarryFiles(to, from))
+	must.Do(t, CarryFiles(to, from))
 	for name, want := range map[string]string{
 		"tokenizer.json": "source's tokenizer.json", "LICENSE": "source's LICENSE", "config.json": "own",
 		"additional_chat_templates/tools.jinja": "source's additional_chat_templates/tools.jinja",
@@ -335,24 +336,5 @@ func TestCarryFiles(t *testing.T) {
 		if (err == nil) != (want != "") || string(content) != want {
 			t.Errorf("%s: %q, %v", name, content, err)
 		}
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The numbers of proc_pid_stat(5): fields 14 to 17 in hundredths of a second, 22 the
@@ -105,8 +107,8 @@ func files(t *testing.T, contents map[string]string) string {
 	folder := t.TempDir()
 	for name, content := range contents {
 		path := filepath.Join(folder, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(content), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return folder
 }
@@ -187,13 +189,11 @@ func TestCgroupNumbers(t *testing.T) {
 func TestHostMeasuresATask(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo busy; read line'; true")
-	input := try(cmd.StdinPipe())(t)
-	output := try(cmd.StdoutPipe())(t)
-	must(t, cmd.Start())
+	input := must.Get(cmd.StdinPipe())(t)
+	output := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	alive, h := Watch(cmd.Process.Pid), NewHost(cmd.Process.Pid, 0)
-	if _, err := output.Read(make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(output.Read(make([]byte, 5)))(t)
 	if got := readings(h); got[CPUSeconds] <= 0 || got[Processes] != 2 || got[MemoryBytes] <= 0 || got[Cores] < 1 || !alive() {
 		t.Errorf("a task that was busy has %v", got)
 	}
@@ -201,7 +201,7 @@ func TestHostMeasuresATask(t *testing.T) {
 		t.Errorf("of 3.5 cores it has %v", given.cores)
 	}
 	input.Close()
-	must(t, cmd.Wait())
+	must.Do(t, cmd.Wait())
 	if got := readings(h); len(got) != 1 || got[Fault] != 1 || alive() || Watch(cmd.Process.Pid)() {
 		t.Errorf("a task that has ended has %v", got)
 	}
@@ -234,9 +234,7 @@ func TestHostReads(t *testing.T) {
 		"pressure/cpu": "some total=1500000\n", "pressure/memory": "some total=2500000\n", "pressure/io": "some total=3500000\n",
 		"group/memory.current": "77", "group/memory.max": "1", "group/cpu.max": "1 1", "10/cgroup": "0::/group",
 	})
-	if err := os.WriteFile(filepath.Join(root, "10/mountinfo"), []byte("30 24 0:26 / "+root+" rw - cgroup2 cgroup2 rw"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, "10/mountinfo"), []byte("30 24 0:26 / "+root+" rw - cgroup2 cgroup2 rw"), 0o644))
 	h := newHost(root, 10, 0)
 	h.self, h.task.without = 99, 99
 	page := float64(os.Getpagesize())
@@ -267,10 +265,10 @@ func TestHostReads(t *testing.T) {
 		}
 		switch i {
 		case 1:
-			must(t, errors.Join(os.RemoveAll(filepath.Join(root, "11")), os.WriteFile(filepath.Join(root, "10/task/10/children"), []byte("x 15 99 14"), 0o644)))
+			must.Do(t, errors.Join(os.RemoveAll(filepath.Join(root, "11")), os.WriteFile(filepath.Join(root, "10/task/10/children"), []byte("x 15 99 14"), 0o644)))
 		case 9:
 			for _, pid := range []string{"10", "13", "14", "15"} {
-				must(t, os.RemoveAll(filepath.Join(root, pid)))
+				must.Do(t, os.RemoveAll(filepath.Join(root, pid)))
 			}
 		}
 	}
@@ -309,7 +307,7 @@ func TestMemoryGiven(t *testing.T) {
 func TestDescends(t *testing.T) {
 	t.Parallel()
 	child := exec.Command("sleep", "600")
-	must(t, child.Start())
+	must.Do(t, child.Start())
 	self, its := os.Getpid(), child.Process.Pid
 	for _, c := range []struct {
 		pid, from int
@@ -402,23 +400,4 @@ func FuzzDevicesGiven(f *testing.F) {
 			}
 		}
 	})
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -22,7 +23,7 @@ func newRecorder(run string) *Recorder {
 // segments reads the segments of a run.
 func segments(t *testing.T, run string) [][]shard.Sample {
 	t.Helper()
-	paths := try(filepath.Glob(filepath.Join(run, Folder, "*", "*.parquet")))(t)
+	paths := must.Get(filepath.Glob(filepath.Join(run, Folder, "*", "*.parquet")))(t)
 	var all [][]shard.Sample
 	for _, path := range paths {
 		rows, m, err := shard.Read[shard.Sample](context.Background(), path, seal.Options{})
@@ -45,7 +46,7 @@ func TestRecorder(t *testing.T) {
 	if r.Due(zero.Add(time.Second)) || !r.Due(zero.Add(2*time.Second)) {
 		t.Error("the first segment is not one of two seconds")
 	}
-	must(t, r.Seal())
+	must.Do(t, r.Seal())
 	if err := r.Seal(); err != nil { // there is nothing
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestRecorder(t *testing.T) {
 	if r.Due(zero.Add(8*time.Second)) || !r.Due(zero.Add(9*time.Second)) {
 		t.Error("the second segment is not one of six seconds")
 	}
-	must(t, r.Seal())
+	must.Do(t, r.Seal())
 	sample := func(second int, device, name string, value float64, phase, detail string) shard.Sample {
 		return shard.Sample{
 			Time: zero.Add(time.Duration(second) * time.Second).UnixMicro(), Host: "n1", Device: device, Name: name, Value: value,
@@ -103,7 +104,7 @@ func TestRecorderWithoutADisk(t *testing.T) {
 	t.Parallel()
 	run := t.TempDir()
 	inTheWay := filepath.Join(run, Folder)
-	must(t, os.WriteFile(inTheWay, nil, 0o644))
+	must.Do(t, os.WriteFile(inTheWay, nil, 0o644))
 	r := newRecorder(run)
 	r.Add(zero, -1, []Reading{{Name: "a", Value: 1}})
 	if err := r.Seal(); err == nil {
@@ -120,8 +121,8 @@ func TestRecorderWithoutADisk(t *testing.T) {
 		t.Fatal("a segment was sealed below a file")
 	}
 	r.Add(zero.Add(time.Hour), -1, []Reading{{Name: "c"}})
-	must(t, os.Remove(inTheWay))
-	must(t, r.Seal())
+	must.Do(t, os.Remove(inTheWay))
+	must.Do(t, r.Seal())
 	rows := segments(t, run)[0]
 	byName := map[string]int{}
 	var dropped float64

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -192,10 +193,8 @@ func writePhases(t *testing.T, file *os.File, totals map[phase.Phase]time.Durati
 	for p := range phase.Names {
 		words = append(words, int64(totals[phase.Phase(p)]))
 	}
-	bytes := try(binary.Append(nil, binary.NativeEndian, words))(t)
-	if _, err := file.WriteAt(bytes, 0); err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(binary.Append(nil, binary.NativeEndian, words))(t)
+	must.Get(file.WriteAt(bytes, 0))(t)
 	return file
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -217,8 +218,8 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("ledger %+v, want 4 planned and pending", s.Ledger)
 	}
 	encoded := map[string]json.RawMessage{}
-	content := try(json.Marshal(s))(t)
-	must(t, json.Unmarshal(content, &encoded))
+	content := must.Get(json.Marshal(s))(t)
+	must.Do(t, json.Unmarshal(content, &encoded))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "greedy_accuracy_after", "delta_k", "corrections", "policy_sha256",
 		"accuracy_by_version", "accuracy_by_kind", "accuracy_gain",
@@ -291,7 +292,7 @@ func TestLeftOutShards(t *testing.T) {
 		t.Errorf("left out %d, series %v, ledger %v", s.LeftOutShards, *s.Series[0].LeftOutShards, s.Ledger.Dropped)
 	}
 	var text strings.Builder
-	must(t, Text(&text, s))
+	must.Do(t, Text(&text, s))
 	if !strings.Contains(text.String(), "1 shard left out") {
 		t.Errorf("the text does not say so:\n%s", &text)
 	}
@@ -312,7 +313,7 @@ func TestSkippedLearner(t *testing.T) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	f := finished(t)
-	must(t, os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666))
+	must.Do(t, os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666))
 	_, err := measure.Of(f.run).Summary(context.Background())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "00000.parquet") {
 		t.Errorf("damage gives %v, want a data error that names the file", err)
@@ -322,9 +323,9 @@ func TestDamage(t *testing.T) {
 // The keys of summary.json that people and programs lean on.
 func TestSummaryKeys(t *testing.T) {
 	t.Parallel()
-	content := try(json.Marshal(finished(t).collect()))(t)
+	content := must.Get(json.Marshal(finished(t).collect()))(t)
 	var s map[string]any
-	must(t, json.Unmarshal(content, &s))
+	must.Do(t, json.Unmarshal(content, &s))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "wall_seconds", "wall_seconds_by_stage",
 		"tokens", "outcomes", "ledger", "policy_sha256",
@@ -342,24 +343,5 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("key %q of %q is missing", key, object)
 			}
 		}
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

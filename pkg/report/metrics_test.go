@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -103,7 +104,7 @@ func TestDamagedMetrics(t *testing.T) {
 	ctx := context.Background()
 	metrics, usage := metricsOf(t, f.run, 2), usageOf(t, f.run, 2)
 	for _, path := range []string{f.run.Dir.Metrics(2), f.run.Dir.Usage(2)} {
-		must(t, os.WriteFile(path, []byte("damage"), 0o666))
+		must.Do(t, os.WriteFile(path, []byte("damage"), 0o666))
 		if diff := cmp.Diff(metrics, metricsOf(t, f.run, 2)) + cmp.Diff(usage, usageOf(t, f.run, 2)); diff != "" {
 			t.Errorf("sealed and gathered metrics differ:\n%s", diff)
 		}

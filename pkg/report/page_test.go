@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -63,9 +64,9 @@ func TestWrite(t *testing.T) {
 	if diff := cmp.Diff(want, f.names()); diff != "" {
 		t.Errorf("files of the report (-want +got):\n%s", diff)
 	}
-	content := try(os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json")))(t)
+	content := must.Get(os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json")))(t)
 	var read Summary
-	must(t, json.Unmarshal(content, &read))
+	must.Do(t, json.Unmarshal(content, &read))
 	s.Newest = nil // which the file does not have
 	if diff := cmp.Diff(s, read); diff != "" {
 		t.Errorf("summary.json is not the summary (-want +got):\n%s", diff)

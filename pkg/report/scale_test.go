@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/internal/cputime"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/compact"
@@ -114,7 +115,7 @@ func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began, used := time.Now(), cputime.Spent(b, true)
-		must(b, commands[command](b.Context(), r))
+		must.Do(b, commands[command](b.Context(), r))
 		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, (cputime.Spent(b, true)-used).Seconds())
 		runtime.ReadMemStats(&after)
 		allocated = min(allocated, float64(after.TotalAlloc-before.TotalAlloc)/(1<<20))
@@ -151,7 +152,7 @@ func peak(b *testing.B, r *rundir.Run, command string) float64 {
 	b.Helper()
 	_, rest, _ := strings.Cut(alone(b, r, command), "VmHWM:")
 	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kilobytes := try(strconv.ParseFloat(number, 64))(b)
+	kilobytes := must.Get(strconv.ParseFloat(number, 64))(b)
 	return kilobytes / (1 << 10)
 }
 
@@ -164,7 +165,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 	}
 	trace := filepath.Join(b.TempDir(), "trace")
 	alone(b, r, command, "strace", "-f", "-y", "-o", trace, "-e", "trace=%file,getdents64,fstat,fsync,fdatasync")
-	file := try(os.Open(trace))(b)
+	file := must.Get(os.Open(trace))(b)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -173,7 +174,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 			n++
 		}
 	}
-	must(b, lines.Err())
+	must.Do(b, lines.Err())
 	return n
 }
 
@@ -192,7 +193,7 @@ func TestScaleCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := try(os.ReadFile("/proc/self/status"))(t)
+	said := must.Get(os.ReadFile("/proc/self/status"))(t)
 	t.Logf("%s", said)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -17,7 +18,7 @@ func printed(t *testing.T, s Summary) string {
 	t.Helper()
 	s.RunID = "fixture-00000000" // drawn by chance
 	var b strings.Builder
-	must(t, Text(&b, s))
+	must.Do(t, Text(&b, s))
 	return b.String()
 }
 
@@ -53,13 +54,13 @@ func TestTextIsPlain(t *testing.T) {
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	var s Summary
-	must(t, json.Unmarshal(try(os.ReadFile("testdata/everything.json"))(t), &s))
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/everything.json"))(t), &s))
 	s.Unmeasured = []measure.Sealed{{Version: 2, Sealed: 1, Shards: 3}, {Version: 3, Shards: 3}, {Version: 4}, {Version: 5}, {Version: 6}, {Version: 7}, {Version: 8}}
 	s.Newest = &seal.Manifest{Notes: map[string]json.RawMessage{"b": json.RawMessage(`{"clip":0.2}`), "a": json.RawMessage("not JSON")}, Files: []seal.File{{Name: "model", SHA256: "d"}}}
 	var b strings.Builder
 	b.WriteString(printed(t, s))
 	show := func(what string, value any) {
-		encoded := try(json.MarshalIndent(value, "", " "))(t)
+		encoded := must.Get(json.MarshalIndent(value, "", " "))(t)
 		fmt.Fprintf(&b, "\n%s %s\n", what, encoded)
 	}
 	rows := func(what string, rows [][]string) {

@@ -11,21 +11,21 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // writeBlocks seals bytes of which parts can be read.
 func writeBlocks(t testing.TB, path string, data []byte) Manifest {
 	t.Helper()
-	w := try(Create(path, Attempt{}))(t)
+	w := must.Get(Create(path, Attempt{}))(t)
 	w.InBlocks()
 	for chunk := data; len(chunk) > 0; { // across the borders of blocks
 		n := min(len(chunk), blockBytes-7)
-		if _, err := w.Write(chunk[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(chunk[:n]))(t)
 		chunk = chunk[n:]
 	}
-	m := try(w.Commit(Manifest{}))(t)
+	m := must.Get(w.Commit(Manifest{}))(t)
 	return m
 }
 
@@ -74,7 +74,7 @@ func TestReadAtDamage(t *testing.T) {
 	data := numbered(2*blockBytes + 5)
 	writeBlocks(t, path, data)
 	data[blockBytes+1] ^= 1
-	must(t, os.WriteFile(path, data, 0o600))
+	must.Do(t, os.WriteFile(path, data, 0o600))
 	r, _, err := OpenAt(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestReadAtDamage(t *testing.T) {
 	if !errors.Is(r.Err(), ErrDamaged) || r.BytesRead() != 4*blockBytes+5 {
 		t.Errorf("%v after %d bytes", r.Err(), r.BytesRead())
 	}
-	must(t, os.Truncate(path, 4))
+	must.Do(t, os.Truncate(path, 4))
 	if _, err := r.ReadAt(p, 2*blockBytes); !errors.Is(err, ErrDamaged) {
 		t.Errorf("of a file that was cut: %v", err)
 	}

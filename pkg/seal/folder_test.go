@@ -11,15 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // writeFolder seals a folder with the given files, by relative name.
 func writeFolder(t *testing.T, path string, files map[string]string) (Manifest, error) {
 	t.Helper()
-	w := try(CreateFolder(path, testAttempt))(t)
+	w := must.Get(CreateFolder(path, testAttempt))(t)
 	for name, text := range files {
 		file := filepath.Join(w.Path(), name)
-		must(t, os.MkdirAll(filepath.Dir(file), 0o777))
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o777))
 		put(t, file, []byte(text))
 	}
 	return w.Commit(Manifest{})
@@ -31,7 +32,7 @@ func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "policy", "v000001")
-	m := try(writeFolder(t, path, policyFiles))(t)
+	m := must.Get(writeFolder(t, path, policyFiles))(t)
 	want := []File{{"a.b", 2, shaOf("22")}, {"a/b/y", 0, shaOf("")}, {"a/x", 1, shaOf("1")}, {"config.json", 2, shaOf("{}")}}
 	if d := cmp.Diff(want, m.Files); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
@@ -79,9 +80,7 @@ func TestFolderDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "v000001")
-			if _, err := writeFolder(t, path, policyFiles); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(writeFolder(t, path, policyFiles))(t)
 			c.spoil(path)
 			err := readers["Verify"](path, Options{})
 			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
@@ -111,9 +110,7 @@ func TestFolderWithoutManifest(t *testing.T) {
 		"empty":    func(path string) { os.RemoveAll(path); os.Mkdir(path, 0o777) },
 	} {
 		path := filepath.Join(t.TempDir(), "v000001")
-		if _, err := writeFolder(t, path, policyFiles); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(writeFolder(t, path, policyFiles))(t)
 		os.Remove(ManifestPath(path))
 		spoil(path)
 		if _, err := writeFolder(t, path, policyFiles); err != nil {
@@ -139,7 +136,7 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.Symlink("/dev/null", filepath.Join(w.Path(), "link")))
+	must.Do(t, os.Symlink("/dev/null", filepath.Join(w.Path(), "link")))
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a symbolic link: %v, want our bug", err)
 	}
@@ -161,11 +158,11 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "model")
 	place := func(content string) error {
-		w := try(CreateFolder(path, Attempt{}))(t)
-		must(t, os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666))
+		w := must.Get(CreateFolder(path, Attempt{}))(t)
+		must.Do(t, os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666))
 		return w.Place()
 	}
-	must(t, place("first"))
+	must.Do(t, place("first"))
 	if err := place("second"); exitcode.Code(err) != exitcode.Usage {
 		t.Fatalf("placing on a taken name: %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func openJournal(t *testing.T, output, key string) (*Journal, map[int]string) {
@@ -31,23 +33,23 @@ func TestJournal(t *testing.T) {
 		t.Errorf("a new journal has %v", rows)
 	}
 	for index, row := range []string{"x", "y"} {
-		must(t, j.Append(index, row))
+		must.Do(t, j.Append(index, row))
 	}
-	must(t, j.Close())
-	content := try(os.ReadFile(JournalPath(output)))(t)
+	must.Do(t, j.Close())
+	content := must.Get(os.ReadFile(JournalPath(output)))(t)
 	for cut := range content { // a kill at any byte
-		must(t, os.WriteFile(JournalPath(output), content[:cut], 0o600))
+		must.Do(t, os.WriteFile(JournalPath(output), content[:cut], 0o600))
 		j, before := openJournal(t, output, "a")
-		must(t, j.Append(7, "z"))
-		must(t, j.Close())
+		must.Do(t, j.Append(7, "z"))
+		must.Do(t, j.Close())
 		j, after := openJournal(t, output, "a")
 		before[7] = `"z"`
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Fatalf("cut at byte %d (-want +got):\n%s", cut, diff)
 		}
-		must(t, j.Close())
+		must.Do(t, j.Close())
 	}
-	must(t, os.WriteFile(JournalPath(output), content, 0o600))
+	must.Do(t, os.WriteFile(JournalPath(output), content, 0o600))
 	j, rows = openJournal(t, output, "a")
 	if diff := cmp.Diff(map[int]string{0: `"x"`, 1: `"y"`}, rows); diff != "" {
 		t.Errorf("after all (-want +got):\n%s", diff)
@@ -59,7 +61,7 @@ func TestJournal(t *testing.T) {
 	if len(rows) != 0 {
 		t.Errorf("a journal that was removed has %v", rows)
 	}
-	must(t, other.Append(0, "x"))
+	must.Do(t, other.Append(0, "x"))
 	if _, rows = openJournal(t, output, "a"); len(rows) != 0 {
 		t.Errorf("rows of other inputs count: %v", rows)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // misplacements put something else in the place of a file.
@@ -115,12 +116,12 @@ func TestSealOverAFolderWithAGiant(t *testing.T) {
 		return err
 	}
 	for _, manifest := range []bool{true, false} {
-		must(t, write())
+		must.Do(t, write())
 		if err := os.Truncate(filepath.Join(path, "part"), 4<<40); err != nil {
 			t.Skip(err)
 		}
 		if !manifest {
-			must(t, os.Remove(ManifestPath(path)))
+			must.Do(t, os.Remove(ManifestPath(path)))
 		}
 		if err := write(); err != nil {
 			t.Errorf("manifest %v: %v", manifest, err)

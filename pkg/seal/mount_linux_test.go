@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // mountSmall mounts a file system of 64 KiB in memory.
@@ -52,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("with %d bytes used: left behind %q", used, got)
 			}
 		}
-		must(t, Remove(path))
+		must.Do(t, Remove(path))
 	}
 	if failed < 2 {
 		t.Errorf("the disk was full %d times, expected for data and for manifest", failed)
@@ -65,7 +66,7 @@ func TestFullDiskFolder(t *testing.T) {
 	t.Parallel()
 	dir := mountSmall(t)
 	path := filepath.Join(dir, "v000001")
-	w := try(CreateFolder(path, testAttempt))(t)
+	w := must.Get(CreateFolder(path, testAttempt))(t)
 	put(t, filepath.Join(w.Path(), "config.json"), []byte("{}"))
 	put(t, filepath.Join(dir, "filler"), make([]byte, 60<<10)) // all that is left
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.IO {
@@ -74,7 +75,7 @@ func TestFullDiskFolder(t *testing.T) {
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("left behind: %q", got)
 	}
-	must(t, os.Remove(filepath.Join(dir, "filler")))
+	must.Do(t, os.Remove(filepath.Join(dir, "filler")))
 	if _, err := writeFolder(t, path, policyFiles); err != nil {
 		t.Errorf("with room again: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +44,7 @@ func write(t *testing.T, path, text string) Manifest {
 // names lists a folder, temporary files included.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries := try(os.ReadDir(dir))(t)
+	entries := must.Get(os.ReadDir(dir))(t)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -53,12 +54,12 @@ func names(t *testing.T, dir string) []string {
 
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
-	must(t, os.WriteFile(path, data, 0o666))
+	must.Do(t, os.WriteFile(path, data, 0o666))
 }
 
 func get(t *testing.T, path string) []byte {
 	t.Helper()
-	data := try(os.ReadFile(path))(t)
+	data := must.Get(os.ReadFile(path))(t)
 	return data
 }
 
@@ -75,11 +76,9 @@ func TestCommit(t *testing.T) {
 	a := testAttempt
 	a.PID = 99
 	a.Clock = func() time.Time { return at }
-	w := try(Create(path, a))(t)
+	w := must.Get(Create(path, a))(t)
 	for _, part := range []string{"ab", "", "c"} {
-		if _, err := w.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write([]byte(part)))(t)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 || !strings.HasPrefix(got[0], ".plan.parquet.4711_3.2.99-") || !strings.HasSuffix(got[0], ".tmp") {
 		t.Errorf("before the commit the folder holds %q", got)
@@ -90,7 +89,7 @@ func TestCommit(t *testing.T) {
 		Metrics: map[string]float64{"reward_mean": 0.1}, Notes: map[string]json.RawMessage{"preset": json.RawMessage(`{"clip":0.2}`)},
 		BinaryVersion: "v0.1.0",
 	}
-	m := try(w.Commit(given))(t)
+	m := must.Get(w.Commit(given))(t)
 	want := given
 	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.3", "plan.parquet", KindFile, 3
 	// SHA-256 of "abc": FIPS 180-4, appendix example.
@@ -132,10 +131,10 @@ func TestCommit(t *testing.T) {
 func TestAbortLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := try(Create(filepath.Join(dir, "x"), testAttempt))(t)
+	w := must.Get(Create(filepath.Join(dir, "x"), testAttempt))(t)
 	fmt.Fprint(w, "text")
-	must(t, w.Abort())
-	must(t, w.Abort())
+	must.Do(t, w.Abort())
+	must.Do(t, w.Abort())
 	if got := names(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %q", got)
 	}
@@ -330,7 +329,7 @@ func TestClaimHasOneWinner(t *testing.T) {
 }
 
 func TestAttemptFromEnv(t *testing.T) {
-	host := try(os.Hostname())(t)
+	host := must.Get(os.Hostname())(t)
 	for _, c := range []struct {
 		env  map[string]string
 		want Attempt
@@ -365,7 +364,7 @@ func TestRacingWriters(t *testing.T) {
 		start := make(chan struct{})
 		results := make(chan Manifest, writers)
 		for i := range writers {
-			w := try(Create(path, testAttempt))(t)
+			w := must.Get(Create(path, testAttempt))(t)
 			fmt.Fprintf(w, "writer %d", i*(round%2))
 			go func() {
 				<-start
@@ -393,24 +392,5 @@ func TestRacingWriters(t *testing.T) {
 		if got := names(t, filepath.Dir(path)); len(got) != 2 {
 			t.Errorf("round %d: left behind %q", round, got)
 		}
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

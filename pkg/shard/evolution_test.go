@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
@@ -23,10 +24,8 @@ func other[T any](t testing.TB, schema string, rows ...T) []byte {
 		options = append(options, parquet.KeyValueMetadata(codec.SchemaKey, schema))
 	}
 	w := parquet.NewGenericWriter[T](&b, options...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	must(t, w.Close())
+	must.Get(w.Write(rows))(t)
+	must.Do(t, w.Close())
 	return b.Bytes()
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -63,7 +64,7 @@ func TestReadForeign(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "by hand.parquet")
 	shardtest.Put(t, path, other(t, "", nullable("a"), nullable("")))
-	rows := try(ReadForeign[Score](t.Context(), path))(t)
+	rows := must.Get(ReadForeign[Score](t.Context(), path))(t)
 	shardtest.SameRows(t, rows, []Score{want("a"), want("")})
 
 	many := make([]nullableScore, 1000)
@@ -107,7 +108,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 	if _, err := ReadForeign[Metric](t.Context(), path); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a file that its manifest does not describe: %v", err)
 	}
-	must(t, syscall.Mkfifo(path+".pipe", 0o666))
+	must.Do(t, syscall.Mkfifo(path+".pipe", 0o666))
 	if _, err := ReadForeign[Metric](t.Context(), path+".pipe"); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 		t.Errorf("a pipe: %v", err)
 	}
@@ -121,7 +122,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 func TestReadForeignDamage(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	want := try(decode[Rollout](good, true))(t)
+	want := must.Get(decode[Rollout](good, true))(t)
 	for n := range good {
 		if _, err := decode[Rollout](good[:n], true); err == nil || !strings.Contains(err.Error(), "it is not a whole Parquet file") {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(good), err)

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
@@ -34,10 +35,8 @@ func TestCodecs(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		w := parquet.NewGenericWriter[Rollout](&b, parquet.Compression(c.codec))
-		if _, err := w.Write(sampleRollouts); err != nil {
-			t.Fatal(err)
-		}
-		must(t, w.Close())
+		must.Get(w.Write(sampleRollouts))(t)
+		must.Do(t, w.Close())
 		rows, err := decode[Rollout](b.Bytes(), true)
 		switch {
 		case c.want == "" && err != nil:
@@ -90,7 +89,7 @@ func TestFooterLengthsAreChecked(t *testing.T) {
 func TestPageSizesAreChecked(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	file := try(openParquet(bytes.NewReader(good), int64(len(good))))(t)
+	file := must.Get(openParquet(bytes.NewReader(good), int64(len(good))))(t)
 	for name, c := range map[string]struct {
 		change func(m *format.ColumnMetaData)
 		want   string

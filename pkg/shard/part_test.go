@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -112,7 +113,7 @@ func TestReadNamed(t *testing.T) {
 	if _, err := Write(whole, rows, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	written := try(WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{}))(t)
+	written := must.Get(WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{}))(t)
 	ctx := context.Background()
 	rapid.Check(t, func(r *rapid.T) {
 		names, want := map[string]bool{"none": true}, []TaskRow(nil)
@@ -170,7 +171,7 @@ func BenchmarkTasks(b *testing.B) {
 		}
 	}
 	path := filepath.Join(b.TempDir(), "tasks.parquet")
-	m := try(WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{}))(b)
+	m := must.Get(WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("named", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -195,7 +196,7 @@ func BenchmarkTasks(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	const all = 125_000
 	path := filepath.Join(b.TempDir(), "plan.parquet")
-	m := try(WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{}))(b)
+	m := must.Get(WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("part", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

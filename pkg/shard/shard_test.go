@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -22,7 +23,7 @@ import (
 func encode[T Row](t testing.TB, rows []T, meta map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, encodeTable(&b, rows, meta))
+	must.Do(t, encodeTable(&b, rows, meta))
 	return b.Bytes()
 }
 
@@ -354,11 +355,11 @@ func TestLargeTable(t *testing.T) {
 		}
 	}
 	data := encode(t, rows, nil)
-	file := try(openParquet(bytes.NewReader(data), int64(len(data))))(t)
+	file := must.Get(openParquet(bytes.NewReader(data), int64(len(data))))(t)
 	if got := len(file.RowGroups()); got != 3 {
 		t.Errorf("%d row groups, want 3", got)
 	}
-	got := try(decode[EvaluationRow](data, false))(t)
+	got := must.Get(decode[EvaluationRow](data, false))(t)
 	shardtest.SameRows(t, got, rows)
 	for i, group := range file.Metadata().RowGroups {
 		for _, column := range group.Columns {
@@ -378,24 +379,5 @@ func TestMetadataKeyIsTaken(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left behind %v, %v", entries, err)
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -23,7 +24,7 @@ var testFormat = ChatFormat{
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	chat := try(NewChat(newBytes(t), testFormat))(t)
+	chat := must.Get(NewChat(newBytes(t), testFormat))(t)
 	ids, assistant, err := chat.Render([]shard.Message{
 		{Role: "user", Content: "a<|end|>"},
 		{Role: "assistant", Content: "b"},
@@ -53,7 +54,7 @@ func TestRender(t *testing.T) {
 func TestRenderContinuesPrompt(t *testing.T) {
 	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
-		chat := try(NewChat(tok, testFormat))(t)
+		chat := must.Get(NewChat(tok, testFormat))(t)
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				user := shard.Message{Role: "user", Content: rapid.String().Draw(t, "user")}
@@ -97,14 +98,14 @@ func TestNewChatWantsStopToken(t *testing.T) {
 // template of testFormat.
 func TestJinja(t *testing.T) {
 	t.Parallel()
-	quoted := try(json.Marshal(testFormat.Jinja()))(t)
+	quoted := must.Get(json.Marshal(testFormat.Jinja()))(t)
 	golden.Check(t, filepath.Join("testdata", "template.json"), quoted)
-	raw := try(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
 	var golden struct {
 		Template string
 		Rendered string
 	}
-	must(t, json.Unmarshal(raw, &golden))
+	must.Do(t, json.Unmarshal(raw, &golden))
 	if got := testFormat.Jinja(); got != golden.Template {
 		t.Errorf("template %q, the golden one is %q", got, golden.Template)
 	}

@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestConfigAgainstPeer compares folders with a tokenizer_config.json with
 // what transformers makes of them (testdata/peer/make_config.py).
 func TestConfigAgainstPeer(t *testing.T) {
 	t.Parallel()
-	raw := try(os.ReadFile(filepath.Join("testdata", "peer", "config.json")))(t)
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "peer", "config.json")))(t)
 	var golden struct {
 		Cases []struct {
 			Tokenizer        string
@@ -25,20 +27,20 @@ func TestConfigAgainstPeer(t *testing.T) {
 			Decoded          []string
 		}
 	}
-	must(t, json.Unmarshal(raw, &golden))
+	must.Do(t, json.Unmarshal(raw, &golden))
 	for i, c := range golden.Cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			var file map[string]json.RawMessage
-			must(t, json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file))
+			must.Do(t, json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file))
 			for key, value := range c.Changes {
 				file[key] = value
 			}
-			changed := try(json.Marshal(file))(t)
+			changed := must.Get(json.Marshal(file))(t)
 			folder := t.TempDir()
 			for name, content := range map[string][]byte{TokenizerFile: changed, ConfigFile: c.Config} {
-				must(t, os.WriteFile(filepath.Join(folder, name), content, 0o666))
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), content, 0o666))
 			}
-			tok := try(Load(folder))(t)
+			tok := must.Get(Load(folder))(t)
 			for j, text := range c.Texts {
 				ids := tok.Encode(text)
 				if diff := cmp.Diff(c.Encoded[j], ids); diff != "" {
@@ -87,9 +89,9 @@ func TestRolesOfTheMap(t *testing.T) {
 				TokenizerFile: hostileTokenizer(), ConfigFile: fmt.Sprintf(config, test.more),
 				SpecialsFile: `{"eos_token":{"content":"<|end|>"},"pad_token":null,"unk_token":"abc"}`,
 			} {
-				must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
 			}
-			tok := try(Load(folder))(t)
+			tok := must.Get(Load(folder))(t)
 			if diff := cmp.Diff(test.named, tok.Named()); diff != "" {
 				t.Errorf("names: %s", diff)
 			}

@@ -15,29 +15,31 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // unpacked returns the content of a gz file in testdata/peer, which
 // make_peer.py there wrote.
 func unpacked(t testing.TB, name string) []byte {
 	t.Helper()
-	f := try(os.Open(filepath.Join("testdata", "peer", name)))(t)
+	f := must.Get(os.Open(filepath.Join("testdata", "peer", name)))(t)
 	defer f.Close()
-	packed := try(gzip.NewReader(f))(t)
-	content := try(io.ReadAll(packed))(t)
+	packed := must.Get(gzip.NewReader(f))(t)
+	content := must.Get(io.ReadAll(packed))(t)
 	return content
 }
 
 func peerTexts(t testing.TB) []string {
 	t.Helper()
 	var texts []string
-	must(t, json.Unmarshal(unpacked(t, "texts.json.gz"), &texts))
+	must.Do(t, json.Unmarshal(unpacked(t, "texts.json.gz"), &texts))
 	return texts
 }
 
 func peerTokenizer(t testing.TB, name string) *Tokenizer {
 	t.Helper()
-	tok := try(Parse(unpacked(t, name+".json.gz")))(t)
+	tok := must.Get(Parse(unpacked(t, name+".json.gz")))(t)
 	return tok
 }
 
@@ -63,7 +65,7 @@ func TestAgainstPeer(t *testing.T) {
 			Planes  map[int]string
 		}
 	}
-	must(t, json.Unmarshal(unpacked(t, "golden.json.gz"), &golden))
+	must.Do(t, json.Unmarshal(unpacked(t, "golden.json.gz"), &golden))
 	if len(texts) < 10_000 || len(golden.Tokenizers) != 6 {
 		t.Fatalf("%d texts, %d tokenizers", len(texts), len(golden.Tokenizers))
 	}
@@ -81,7 +83,7 @@ func TestAgainstPeer(t *testing.T) {
 				}
 			}
 			for key, want := range g.Full {
-				i := try(strconv.Atoi(key))(t)
+				i := must.Get(strconv.Atoi(key))(t)
 				if got := tok.Encode(texts[i]); !slices.Equal(got, want) {
 					t.Errorf("text %d, %q: got %v, want %v", i, texts[i], got, want)
 				}

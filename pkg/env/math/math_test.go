@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -41,7 +42,7 @@ func sums(count int) Source {
 
 func newEnv(t testing.TB, settings Settings) *Env {
 	t.Helper()
-	e := try(build(settings, Data{Train: sums(20), Test: sums(5)}, 1, ""))(t)
+	e := must.Get(build(settings, Data{Train: sums(20), Test: sums(5)}, 1, ""))(t)
 	return e
 }
 
@@ -73,11 +74,11 @@ func TestNewErrors(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, text string) {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 	write("a.jsonl", `{"question": "1+1", "answer": "2"}`)
 	write("b.jsonl", `{"question": "1+2", "answer": "3"}`+"\n"+`{"question": "1+1", "answer": "2"}`)
-	must(t, os.Mkdir(filepath.Join(folder, "sub"), 0o755))
+	must.Do(t, os.Mkdir(filepath.Join(folder, "sub"), 0o755))
 	write("sub/a.jsonl", `{"question": "3+1", "answer": "4"}`)
 	files := func(names ...string) Source {
 		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
@@ -122,18 +123,18 @@ func TestFilesAndGenerate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	every := generate.Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
-	generated := try(generate.Tasks(every, env.Train, 1))(t)
+	generated := must.Get(generate.Tasks(every, env.Train, 1))(t)
 	write := func(name string, tasks ...env.Task) Source {
 		var text bytes.Buffer
-		must(t, dataset.Write(&text, tasks))
-		must(t, os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644))
+		must.Do(t, dataset.Write(&text, tasks))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644))
 		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 		source.Files = []string{name}
 		return source
 	}
 	train, test := write("own.jsonl", generated[:2]...), write("held.jsonl", generated[2:7]...)
 	train.Generate = &every
-	e := try(build(short(), Data{Train: train, Test: test}, 1, folder))(t)
+	e := must.Get(build(short(), Data{Train: train, Test: test}, 1, folder))(t)
 	if left := e.LeftOut; left != 7 {
 		t.Errorf("%d problems are left out, want 7: two of the train file, five of the test file", left)
 	}
@@ -161,12 +162,12 @@ func TestFilesAndLimit(t *testing.T) {
 	for i := range 100 {
 		text.WriteString(`{"question": "` + strings.Repeat("1+", i) + `1", "answer": "` + strconv.Itoa(i+1) + `"}` + "\n")
 	}
-	must(t, os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644))
 	t.Setenv("LATHE_TEST_FOLDER", folder)
 	source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
 	choice := func(seed uint64) []string {
-		e := try(build(short(), Data{Train: source}, seed, "elsewhere"))(t)
+		e := must.Get(build(short(), Data{Train: source}, seed, "elsewhere"))(t)
 		if inputs := e.Inputs; len(inputs) != 1 || len(inputs[0].SHA256) != 64 {
 			t.Errorf("inputs %+v", inputs)
 		}
@@ -279,11 +280,11 @@ func TestTurns(t *testing.T) {
 	settings := short()
 	settings.MaxTurns = 3
 	e := newEnv(t, settings)
-	conversation := try(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
+	conversation := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 	var requests []string
 	for turn := 1; turn < 10; turn++ {
 		conversation = append(conversation, assistant(strconv.Itoa(turn)))
-		next := try(e.nextTurn(task, conversation))(t)
+		next := must.Get(e.nextTurn(task, conversation))(t)
 		if len(next) == 0 {
 			break
 		}
@@ -294,8 +295,8 @@ func TestTurns(t *testing.T) {
 		t.Errorf("requests %q, want %q", requests, want)
 	}
 
-	improved := try(e.Prompt(task, shard.KindImprove, env.Parent{Messages: conversation[:4]}))(t)
-	episode := try(e.Begin(t.Context(), task, improved))(t)
+	improved := must.Get(e.Prompt(task, shard.KindImprove, env.Parent{Messages: conversation[:4]}))(t)
+	episode := must.Get(e.Begin(t.Context(), task, improved))(t)
 	next, err := episode.Next(t.Context(), append(improved, assistant("7")), nil)
 	if err != nil || len(next.Messages) != 1 || next.Messages[0].Content != "again 1+1 not 7" {
 		t.Errorf("after an improved turn 2: %v, %v", next, err)
@@ -453,24 +454,5 @@ func TestDemonstrationTurns(t *testing.T) {
 	}
 	if _, ok, _ := e.Demonstration(task, shard.Kind("draft"), rng.Stream{}); ok {
 		t.Error("a kind that is not ours was demonstrated")
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

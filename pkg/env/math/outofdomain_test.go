@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The sets that FlipTS tests on outside of mathematics (FlipTS §4.5), in the
@@ -42,8 +43,8 @@ func TestOutOfDomainSets(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(folder, test.file)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o750))
-		must(t, os.WriteFile(path, []byte(test.content), 0o600))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		must.Do(t, os.WriteFile(path, []byte(test.content), 0o600))
 		test.want.Form = answer.FormOption
 		if diff := cmp.Diff([]env.Task{test.want}, loadOverlay(t, test.name).Tasks(env.Test)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -38,8 +39,8 @@ func seeds(t testing.TB, folder string) string {
 		"leaderboard.csv":              "rank,score\n1,1\n2,0.6\n3,0.4\n4,0.3\n",
 	} {
 		path := filepath.Join(folder, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(text), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return folder
 }
@@ -69,7 +70,7 @@ func over(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 	if change != nil {
 		change(s)
 	}
-	e := try(build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, ""))(t)
+	e := must.Get(build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, ""))(t)
 	e.runner.interpreter = python3
 	return e, e.Tasks(env.Train)[0]
 }
@@ -158,7 +159,7 @@ func TestScore(t *testing.T) {
 func TestParts(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Fingerprint = true })
-	v := try(e.Score(t.Context(), attempt(of, program("4"))))(t)
+	v := must.Get(e.Score(t.Context(), attempt(of, program("4"))))(t)
 	want := []shard.RewardPart{
 		{Name: env.PartValidation, Value: 0.75},
 		{Name: partScore, Value: 0.66667},
@@ -192,7 +193,7 @@ func TestParts(t *testing.T) {
 func TestFeedbackTokens(t *testing.T) {
 	t.Parallel()
 	e, _ := open(t, func(s *Settings) { s.Feedback.MaxTokens = 40 })
-	bytes := try(tokenizer.NewBytes(nil, tokenizer.Roles{}))(t)
+	bytes := must.Get(tokenizer.NewBytes(nil, tokenizer.Roles{}))(t)
 	output := strings.Repeat("epoch 1\n", 100) + "ValueError: no\n"
 	if got := e.feedback(output, "It ended."); len([]rune(got)) != 1+4*40 || !strings.HasSuffix(got, "epoch 1\nValueError: no\nIt ended.") {
 		t.Errorf("without a policy %d characters, want four for each of 40 tokens: %q", len([]rune(got)), got)
@@ -211,7 +212,7 @@ func TestFeedbackTokens(t *testing.T) {
 func TestTerminalMilestones(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward = "terminal", "partial_credit" })
-	v := try(e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\n1/0\n```")))(t)
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\n1/0\n```")))(t)
 	if want := []string{"imported packages", "training loss:"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 {
 		t.Errorf("milestones %q, reward %v; want %q and −10 + 2 × 0.1", v.Milestones, v.Reward, want)
 	}
@@ -222,7 +223,7 @@ func TestTerminalMilestones(t *testing.T) {
 func TestInstrument(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward, s.Instrument = "terminal", "partial_credit", "rules" })
-	v := try(e.Score(t.Context(), attempt(of, "```python\nimport csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n```")))(t)
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nimport csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n```")))(t)
 	if want := []string{"imported packages", "loaded data"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 || !strings.Contains(v.Extracted, "1/0") || strings.Contains(v.Extracted, "print") {
 		t.Errorf("milestones %q, reward %v, program\n%s\nwant %q, −10 + 2 × 0.1 and the policy's own program", v.Milestones, v.Reward, v.Extracted, want)
 	}
@@ -304,7 +305,7 @@ func trace(t *testing.T, e *Env, of env.Task, says func(turn int) string, blind 
 			t.Fatal(err)
 		}
 		if step.Over() {
-			v := try(e.Score(ctx, env.Attempt{Task: of, Messages: conversation, Own: own, Finish: "stop", Earlier: verdicts}))(t)
+			v := must.Get(e.Score(ctx, env.Attempt{Task: of, Messages: conversation, Own: own, Finish: "stop", Earlier: verdicts}))(t)
 			return prompts, v.Turns, waves
 		}
 		last = step.Messages
@@ -411,8 +412,8 @@ func TestBlind(t *testing.T) {
 	for i, answers := range []string{"id,kind\n4,a\n5,b\n6,b\n", "id,kind\n4,b\n5,a\n6,a\n"} {
 		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 3, "rank" })
 		folder := e.entries[of.ID].folder
-		must(t, os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644))
-		again := try(build(e.settings, Data{Tasks: []string{folder}}, ""))(t)
+		must.Do(t, os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644))
+		again := must.Get(build(e.settings, Data{Tasks: []string{folder}}, ""))(t)
 		again.runner.interpreter = python3
 		told, _, _ := trace(t, again, of, says, false)
 		if want := []string{"place on the leaderboard was 2 of 4", "place on the leaderboard was 4 of 4"}[i]; !strings.Contains(told[1], want) {
@@ -433,8 +434,8 @@ func TestHeldOut(t *testing.T) {
 		seeds(t, filepath.Join(root, name))
 	}
 	other := filepath.Join(root, "three/private/answers.csv")
-	must(t, os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644))
-	e := try(build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, ""))(t)
+	must.Do(t, os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644))
+	e := must.Get(build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, ""))(t)
 	count, names := e.LeftOut, e.LeftOutNames
 	if want := []string{"one", "twin"}; count != 2 || !slices.Equal(names, want) {
 		t.Errorf("left out %d: %q, want %q", count, names, want)
@@ -456,23 +457,4 @@ func build(settings Settings, data Data, folder string) (*Env, error) {
 // rebuild is the environment of rows.
 func rebuild(settings Settings, rows []shard.TaskRow) (*Env, error) {
 	return fromTasks(&settings, env.TasksOf(Name, rows))
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
 }

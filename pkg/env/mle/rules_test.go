@@ -19,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -69,7 +70,7 @@ func TestParseAction(t *testing.T) {
 func TestInfo(t *testing.T) {
 	t.Parallel()
 	e, of := over(t, func(s *Settings) { s.Style, s.MaxTurns = "MLE-Dojo", 3 })
-	folder := try(e.folder(of))(t)
+	folder := must.Get(e.folder(of))(t)
 	all := ""
 	for _, c := range []struct{ kind, want string }{
 		{"overview", "Tell the kind of a seed from its length."},
@@ -108,7 +109,7 @@ func TestInfo(t *testing.T) {
 		{act(executeCode), &env.TurnVerdict{Outcome: shard.OutcomeInvalid}, ""},
 	} {
 		conversation := []shard.Message{{Role: "user"}, {Role: "assistant", Content: c.said}}
-		episode := try(e.Begin(t.Context(), of, conversation))(t)
+		episode := must.Get(e.Begin(t.Context(), of, conversation))(t)
 		step, err := episode.Next(t.Context(), conversation, c.last)
 		if err != nil || step.Fresh || step.Wait != (c.last == nil && c.want == "") || !step.Wait && step.Messages[0] != (shard.Message{Role: "user", Content: c.want + "\n\nTurns left: 2."}) {
 			t.Errorf("%s after %+v: %+v, %v; want %q", c.said, c.last, step, err, c.want)
@@ -128,7 +129,7 @@ func TestNext(t *testing.T) {
 		s.Prompts.System = "be brief"
 	})
 	conversation := []shard.Message{{Role: "user"}, {Role: "assistant", Content: "```\nx\n```"}}
-	episode := try(e.Begin(t.Context(), of, conversation))(t)
+	episode := must.Get(e.Begin(t.Context(), of, conversation))(t)
 	for outcome, want := range map[shard.Outcome]string{"": "", shard.OutcomeOK: "improve", shard.OutcomeInvalid: "debug", shard.OutcomeTimeout: "debug"} {
 		var last *env.TurnVerdict
 		if outcome != "" {
@@ -156,7 +157,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("to %s after %q: %v, %v", c.kind, c.outcome, got, err)
 		}
 	}
-	first := try(e.Prompt(of, shard.KindInitial, env.Parent{}))(t)
+	first := must.Get(e.Prompt(of, shard.KindInitial, env.Parent{}))(t)
 	for _, history := range [][]shard.Message{nil, {{Role: "assistant", Content: "no program"}}} {
 		if got, err := e.Prompt(of, shard.KindImprove, env.Parent{Messages: history}); err != nil || !slices.Equal(got, first) {
 			t.Errorf("to improve on nothing: %v, %v", got, err)
@@ -267,7 +268,7 @@ func TestReward(t *testing.T) {
 		{"range", "valid", 0, 2, 0, 0, 0, 0, 0, 0, -9.8},
 	} {
 		e, of := over(t, func(s *Settings) { s.Quality, s.Reward = c.quality, c.reward })
-		folder := try(e.folder(of))(t)
+		folder := must.Get(e.folder(of))(t)
 		v := env.TurnVerdict{Milestones: make([]string, max(0, c.milestones))}
 		want := []shard.RewardPart{
 			{Name: partScore, Value: c.score}, {Name: partHumanRank, Value: c.rank}, {Name: partHumanRankMLEDojo, Value: c.dojo},
@@ -284,7 +285,7 @@ func TestReward(t *testing.T) {
 		}
 	}
 	e, of := over(t, nil)
-	folder := try(e.folder(of))(t)
+	folder := must.Get(e.folder(of))(t)
 	for said, want := range map[string]float64{"validation: 0.5\nvalidation score = 1e-1\nx": 0.1, "Validation: -2\n\nvalidation: 1e999": -2, "validation: 1.2.3": 9, "x validation: 1": 9, "": 9} {
 		var v env.TurnVerdict
 		e.readValidation(&v, folder, said)
@@ -339,7 +340,7 @@ func TestSubmissionIn(t *testing.T) {
 			if name == "first" && i == 2 {
 				content = []byte("abcdef")
 			}
-			must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)))
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)))
 		}
 		if got, bad := submissionIn(folder, 8); string(got) != c.want || bad != c.refuse {
 			t.Errorf("%s: %q, %q", name, got, bad)
@@ -387,14 +388,14 @@ func TestLoad(t *testing.T) {
 		}
 		content, err := os.ReadFile(filepath.Join(folder, "task.yaml"))
 		answers := fmt.Sprintf("id,kind\n4,%c\n5,b\n6,%c\n", "abab"[i], "abba"[i])
-		must(t, errors.Join(err, os.WriteFile(filepath.Join(folder, "task.yaml"), append(content, "split: "+split+"\ncomplexity: "+complexity+"\n"...), 0o644), os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644)))
+		must.Do(t, errors.Join(err, os.WriteFile(filepath.Join(folder, "task.yaml"), append(content, "split: "+split+"\ncomplexity: "+complexity+"\n"...), 0o644), os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644)))
 	}
 	lines := strings.Join([]string{
 		`{"response": "first"}`, "", `{"task": "l*", "kind": "improve", "parent": "p", "response": "better"}`,
 		"{\"kind\": \"debug\", \"parent\": \"```\\nq\\n```\", \"failed\": \"Error\", \"response\": \"fixed\"}", `{"task": "test", "response": "held"}`,
 	}, "\n")
-	must(t, os.WriteFile(filepath.Join(root, "shown.jsonl"), []byte(lines), 0o644))
-	e := try(build(*DefaultSettings(), Data{Tasks: []string{root}, Demonstrations: "shown.jsonl"}, root))(t)
+	must.Do(t, os.WriteFile(filepath.Join(root, "shown.jsonl"), []byte(lines), 0o644))
+	e := must.Get(build(*DefaultSettings(), Data{Tasks: []string{root}, Demonstrations: "shown.jsonl"}, root))(t)
 	levels := map[string]int{}
 	for _, split := range []env.Split{env.Train, env.Test} {
 		for _, of := range e.Tasks(split) {
@@ -441,7 +442,7 @@ func TestLoad(t *testing.T) {
 		`{"failed": "f", "response": "x"}`, `{"respond": "x"}`, "x",
 	} {
 		path := filepath.Join(t.TempDir(), "bad.jsonl")
-		must(t, os.WriteFile(path, []byte("\n"+bad), 0o644))
+		must.Do(t, os.WriteFile(path, []byte("\n"+bad), 0o644))
 		if _, _, err := readDemonstrations(path, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "line 2:") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -450,13 +451,13 @@ func TestLoad(t *testing.T) {
 		t.Error("a file that is not there is read")
 	}
 	for path, change := range map[string]string{"low/public/train.csv": "is not as it was", "low/public/more.csv": "is not as it was"} {
-		again := try(rebuild(e.settings, e.Rows()))(t)
+		again := must.Get(rebuild(e.settings, e.Rows()))(t)
 		was, _ := os.ReadFile(filepath.Join(root, path))
-		must(t, os.WriteFile(filepath.Join(root, path), append(was, "7,8,a\n"...), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(root, path), append(was, "7,8,a\n"...), 0o644))
 		if _, err := again.folder(env.Task{ID: "low"}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), change) {
 			t.Errorf("%s: %v", path, err)
 		}
-		must(t, errors.Join(os.WriteFile(filepath.Join(root, path), was, 0o644)))
+		must.Do(t, errors.Join(os.WriteFile(filepath.Join(root, path), was, 0o644)))
 		if len(was) == 0 {
 			os.Remove(filepath.Join(root, path))
 		}
@@ -544,7 +545,7 @@ func TestChecker(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	folder := seeds(t, filepath.Join(root, "seeds"))
-	verify := try(checker.Verifier(&checkSettings{Tasks: root, Interpreter: "/usr/bin/python3"}))(t)
+	verify := must.Get(checker.Verifier(&checkSettings{Tasks: root, Interpreter: "/usr/bin/python3"}))(t)
 	number := func(x float64) *float64 { return &x }
 	board := ranked{ID: 1, GoldThreshold: 1, SilverThreshold: 1, BronzeThreshold: 1, MedianThreshold: 0.5}
 	first, second, last := board, board, board
@@ -582,7 +583,7 @@ func TestChecker(t *testing.T) {
 		"print('validation: 0.5')\nopen('submission.csv','w').write('id,kind\\n4,a\\n5,b\\n6,b\\n')": {ID: 1, Outcome: "ok", Score: number(1), Validation: number(0.5), Feedback: "validation: 0.5"},
 		"1/0": {ID: 1, Outcome: "invalid", Milestones: []string{}},
 	} {
-		got := try(verify(&checkLine{ID: 1, Task: "seeds", Program: &source}))(t)
+		got := must.Get(verify(&checkLine{ID: 1, Task: "seeds", Program: &source}))(t)
 		g := got.(ran)
 		if g.Outcome != want.Outcome || !reflect.DeepEqual(g.Score, want.Score) || !reflect.DeepEqual(g.Validation, want.Validation) || !strings.Contains(g.Feedback, want.Feedback) || g.ExecuteSeconds <= 0 || g.CPUSeconds <= 0 || g.Protection == "" || g.Milestones == nil || g.ID != 1 {
 			t.Errorf("%q: %+v", source, g)

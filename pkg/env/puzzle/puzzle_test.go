@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -207,10 +208,7 @@ func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 	if change != nil {
 		change(settings, data)
 	}
-	tasks, err := load(data, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(load(data, seed))(t)
 	return &Env{tasks, settings.Prompts}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -27,7 +28,7 @@ func BenchmarkSteps(b *testing.B) {
 			var scripts []script
 			steps := 0
 			for _, task := range e.Tasks(env.Test) {
-				said := try(e.tasks[task.ID].perfect(true))(b)
+				said := must.Get(e.tasks[task.ID].perfect(true))(b)
 				done := play(b, e, task.ID, opening(b, e, task.ID), lines(said...)).conversation
 				scripts = append(scripts, script{task, said, opening(b, e, task.ID), done})
 				steps += len(said)
@@ -42,14 +43,14 @@ func BenchmarkSteps(b *testing.B) {
 				before := processorTime(b)
 				for b.Loop() {
 					for _, s := range scripts {
-						begun := try(e.Begin(b.Context(), s.task, s.prompt))(b)
+						begun := must.Get(e.Begin(b.Context(), s.task, s.prompt))(b)
 						conversation := s.prompt
 						for _, said := range s.said {
 							conversation = append(conversation, assistant(said))
-							answer := try(begun.Next(b.Context(), conversation, nil))(b)
+							answer := must.Get(begun.Next(b.Context(), conversation, nil))(b)
 							conversation = append(conversation, answer.Messages...)
 						}
-						must(b, begun.Close())
+						must.Do(b, begun.Close())
 					}
 				}
 				rate(b, before)
@@ -73,6 +74,6 @@ func BenchmarkSteps(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

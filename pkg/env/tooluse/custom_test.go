@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -120,10 +121,10 @@ const purseTasks = `{"id": "purse", "kind": "money", "turns": ["Pay 3.", "Pay 4.
 func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	t.Helper()
 	t.Setenv(serve, how)
-	program := try(os.Executable())(t)
+	program := must.Get(os.Executable())(t)
 	folder := t.TempDir()
 	for name, content := range map[string]string{"functions.json": purseFunctions, "tasks.jsonl": purseTasks} {
-		must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	s := settings("", "")
 	s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{program}
@@ -132,7 +133,7 @@ func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	if change != nil {
 		change(&s.ToolUse)
 	}
-	e := try(build(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder))(t)
+	e := must.Get(build(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder))(t)
 	return e
 }
 
@@ -200,14 +201,14 @@ func TestProgramIsLost(t *testing.T) {
 	var episodes []env.Episode
 	var conversations [][]shard.Message
 	for range 5 {
-		begun := try(e.Begin(t.Context(), task, opening(t, e, "purse")))(t)
+		begun := must.Get(e.Begin(t.Context(), task, opening(t, e, "purse")))(t)
 		episodes = append(episodes, begun)
 		conversations = append(conversations, opening(t, e, "purse"))
 	}
 	for round, want := range []string{`["{\"purse\":9}","paid"]`, `["{\"purse\":6}","paid"]`, `["{\"purse\":3}","paid"]`} {
 		for i, episode := range episodes {
 			conversations[i] = append(conversations[i], assistant(pay))
-			answer := try(episode.Next(t.Context(), conversations[i], nil))(t)
+			answer := must.Get(episode.Next(t.Context(), conversations[i], nil))(t)
 			if got := answer.Messages[0].Content; got != "<tool_result> "+want+" </tool_result>" {
 				t.Errorf("round %d, episode %d: %s", round, i, got)
 			}
@@ -277,7 +278,7 @@ func TestProgramFails(t *testing.T) {
 
 	// A program that cannot be run, and one that there is not.
 	broken := filepath.Join(t.TempDir(), "broken")
-	must(t, os.WriteFile(broken, []byte{0}, 0o700))
+	must.Do(t, os.WriteFile(broken, []byte{0}, 0o700))
 	e := newOwn(t, "", func(u *ToolUse) { u.Command = []string{broken} })
 	task, _ := e.Task("look")
 	_, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation(e), Own: env.Said(conversation(e), 0), Finish: "stop"})
@@ -315,7 +316,7 @@ func TestBadOwnFiles(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for name, content := range map[string]string{"functions.json": c.functions, "tasks.jsonl": c.tasks} {
-			must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
@@ -331,9 +332,9 @@ func TestPipeForAFile(t *testing.T) {
 	t.Parallel()
 	for _, pipe := range []string{"functions.json", "tasks.jsonl"} {
 		folder := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600))
 		_ = os.Remove(filepath.Join(folder, pipe))
-		must(t, syscall.Mkfifo(filepath.Join(folder, pipe), 0o600))
+		must.Do(t, syscall.Mkfifo(filepath.Join(folder, pipe), 0o600))
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
 		_, err := build(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
@@ -359,7 +360,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for name, content := range map[string]string{"functions.json": purseFunctions, "train.jsonl": train, "test.jsonl": test} {
-			must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
@@ -376,28 +377,9 @@ func TestTasksOfOtherEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.jsonl")
 	text := "\uFEFF" + `{"id": "a", "turns": ["Go."]}` + "\r\n\r\n" + `{"id": "b", "turns": ["Stop."]}` + "\r\n"
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	problems, err := readCustom(path, nil)
 	if err != nil || len(problems) != 2 || problems[0].id != "a" {
 		t.Fatalf("got %d tasks, %v", len(problems), err)
-	}
-}
-
-// must ends the test at an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// try is a value, or the end of the test.
-func try[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

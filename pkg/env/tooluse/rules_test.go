@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -29,7 +30,7 @@ func everything(t testing.TB, split env.Split, change func(*Settings)) *Env {
 	for _, p := range problems {
 		ids = append(ids, p.id)
 	}
-	must(t, os.WriteFile(s.ToolUse.Halves, fmt.Appendf(nil, `{%q: ["%s"]}`, split, strings.Join(ids, `", "`)), 0o600))
+	must.Do(t, os.WriteFile(s.ToolUse.Halves, fmt.Appendf(nil, `{%q: ["%s"]}`, split, strings.Join(ids, `", "`)), 0o600))
 	if change != nil {
 		change(&s)
 	}
@@ -210,7 +211,7 @@ func TestIterate(t *testing.T) {
 		if m.Role != roleAssistant {
 			continue
 		}
-		prompt := try(e.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:i+1]}))(t)
+		prompt := must.Get(e.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:i+1]}))(t)
 		want := slices.Clone(whole[:i])
 		if want[i-1].Role == roleUser {
 			want = want[:i-1]
@@ -225,7 +226,7 @@ func TestIterate(t *testing.T) {
 			t.Errorf("from step %d: %+v", step, again.verdict)
 		}
 		// Iterated on again, the history is as if there had been no iteration.
-		twice := try(e.Prompt(task, shard.KindDiverge, env.Parent{Messages: again.conversation}))(t)
+		twice := must.Get(e.Prompt(task, shard.KindDiverge, env.Parent{Messages: again.conversation}))(t)
 		want = append(slices.Clone(whole[:len(whole)-1]), shard.Message{Role: roleUser, Content: "Other than " + taskFinished + ": Show home.txt."})
 		if diff := cmp.Diff(want, twice); diff != "" {
 			t.Errorf("prompt after an iteration on step %d (-want +got):\n%s", step, diff)
@@ -235,8 +236,8 @@ func TestIterate(t *testing.T) {
 
 	// Steps of the history count.
 	short := everything(t, env.Test, func(s *Settings) { s.ToolUse.Test.Steps = 3 })
-	prompt := try(short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]}))(t)
-	begun := try(short.Begin(t.Context(), task, prompt))(t)
+	prompt := must.Get(short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]}))(t)
+	begun := must.Get(short.Begin(t.Context(), task, prompt))(t)
 	if answer, err := begun.Next(t.Context(), append(prompt, assistant(echo)), nil); err != nil || !answer.Over() {
 		t.Errorf("after the third of three steps: %v, %v", answer, err)
 	}
@@ -323,7 +324,7 @@ func TestBadHalves(t *testing.T) {
 		`[`:                             "halves.json",
 	} {
 		path := filepath.Join(t.TempDir(), "halves.json")
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := build(settings(small, path), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -21,7 +22,7 @@ func shared(t testing.TB) string {
 	if folder == "" {
 		folder = filepath.Join("..", "..", "..", "..", "shared")
 	}
-	folder = try(filepath.Abs(filepath.Join(folder, "data", "bfcl")))(t)
+	folder = must.Get(filepath.Abs(filepath.Join(folder, "data", "bfcl")))(t)
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("set LATHE_SHARED to the folder that holds data/bfcl")
 	}
@@ -43,7 +44,7 @@ func settings(folder, halves string) Settings {
 
 func newEnv(t testing.TB, s Settings) *Env {
 	t.Helper()
-	e := try(build(s, Data{}, 1, ""))(t)
+	e := must.Get(build(s, Data{}, 1, ""))(t)
 	return e
 }
 
@@ -53,9 +54,9 @@ func TestValidation(t *testing.T) {
 	t.Parallel()
 	s := settings(small, "")
 	whole := newEnv(t, s)
-	e := try(build(s, Data{Validation: 3}, 1, ""))(t)
+	e := must.Get(build(s, Data{Validation: 3}, 1, ""))(t)
 	rows := e.Rows()
-	again := try(rebuild(s, "", rows))(t)
+	again := must.Get(rebuild(s, "", rows))(t)
 	ids := func(tasks []env.Task) []string {
 		var ids []string
 		for _, task := range tasks {
@@ -129,7 +130,7 @@ func play(t testing.TB, e *Env, id string, prompt []shard.Message, script func(s
 func opening(t testing.TB, e *Env, id string) []shard.Message {
 	t.Helper()
 	task, _ := e.Task(id)
-	prompt := try(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
+	prompt := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 	return prompt
 }
 
@@ -157,7 +158,7 @@ func TestReferencePolicy(t *testing.T) {
 				}
 				for _, task := range e.Tasks(split) {
 					for _, oneByOne := range []bool{false, true} {
-						said := try(e.tasks[task.ID].perfect(oneByOne))(t)
+						said := must.Get(e.tasks[task.ID].perfect(oneByOne))(t)
 						p := play(t, e, task.ID, opening(t, e, task.ID), lines(said...))
 						if v := p.verdict; v.Outcome != shard.OutcomeOK || v.Reward != 1 || v.NormalizedScore != 1 {
 							t.Errorf("%s, %s: %+v", split, task.ID, v)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
@@ -21,9 +22,7 @@ b,-2,010,,2.50,false,-9223372036854775808,99999999999999999999999,x,2 ,x,-Infini
 c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 `
 	path := filepath.Join(t.TempDir(), "rows.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	source := DefaultSource()
 	source.Fields.Question, source.Fields.Answer = "prompt", ""
 	rows, _, err := together(t, path).ReadRows(path, source)
@@ -52,9 +51,6 @@ c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 // together is the set of one file.
 func together(t *testing.T, path string) *Set {
 	t.Helper()
-	set, err := Together([]string{path}, "data.train")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(Together([]string{path}, "data.train"))(t)
 	return set
 }

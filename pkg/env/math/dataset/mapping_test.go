@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The ways in which a line becomes a problem, in the shapes of real sets.
@@ -138,9 +139,7 @@ func TestMapping(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), test.file)
-			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(test.content), 0o600))
 			tasks, _, err := together(t, path).Read(path, Source{Fields: test.fields})
 			if test.fault != "" {
 				want := strings.ReplaceAll(test.fault, "FILE", path)

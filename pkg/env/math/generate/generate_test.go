@@ -19,24 +19,19 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // verifier reads a response as a whole, and numbers exactly.
 func verifier(t testing.TB) answer.Exact {
 	t.Helper()
-	v, err := answer.NewExact(answer.Settings{Extract: answer.ExtractWhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(answer.NewExact(answer.Settings{Extract: answer.ExtractWhole}))(t)
 	return v
 }
 
 func tasks(t testing.TB, g Settings, split env.Split, seed uint64) []env.Task {
 	t.Helper()
-	tasks, err := Tasks(g, split, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(Tasks(g, split, seed))(t)
 	return tasks
 }
 
@@ -47,9 +42,7 @@ func TestGenerateGolden(t *testing.T) {
 	var got bytes.Buffer
 	g := Settings{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
-		if err := dataset.Write(&got, tasks(t, g, split, 7)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dataset.Write(&got, tasks(t, g, split, 7)))
 	}
 	golden.Check(t, "testdata/generated.golden.jsonl", got.Bytes())
 }
@@ -62,17 +55,10 @@ func TestRoundTrip(t *testing.T) {
 	want := tasks(t, g, env.Train, 1)
 	path := filepath.Join(t.TempDir(), "made.jsonl")
 	var written bytes.Buffer
-	if err := dataset.Write(&written, want); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, written.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dataset.Write(&written, want))
+	must.Do(t, os.WriteFile(path, written.Bytes(), 0o600))
 	source := dataset.Source{Fields: dataset.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
-	set, err := dataset.Together([]string{path}, "data.train")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(dataset.Together([]string{path}, "data.train"))(t)
 	got, _, err := set.Read(path, source)
 	if err != nil {
 		t.Fatal(err)
@@ -365,10 +351,7 @@ func TestGenerateLevelsOverlap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		g := Settings{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
-		tasks, err := Tasks(g, env.Train, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(Tasks(g, env.Train, seed))(t)
 		seen := map[string]bool{}
 		for _, task := range tasks {
 			if seen[task.Question] {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -125,9 +126,7 @@ func TestPrograms(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d", metric, n), func(t *testing.T) {
 					t.Parallel()
 					dir := t.TempDir()
-					if err := os.Symlink(folder, filepath.Join(dir, "input")); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.Symlink(folder, filepath.Join(dir, "input")))
 					cmd := exec.Command(python, "-c", p.Source())
 					cmd.Dir = dir
 					said, err := cmd.CombinedOutput()
@@ -176,9 +175,7 @@ func table(t *testing.T, metric string) string {
 		fmt.Fprintf(&sample, "%d%s\n", i, strings.Repeat(",0", strings.Count(columns, ",")+1))
 	}
 	for name, text := range map[string]string{"train.csv": train.String(), "test.csv": test.String(), "sample_submission.csv": sample.String()} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }
