@@ -80,10 +80,7 @@ func TestTurnsFitTogether(t *testing.T) {
 					}
 					add(ids, false)
 					conversation = append(conversation, says(content.Draw(t, "answer")))
-					ids, sampled, err := c.Demonstrate(conversation)
-					if err != nil {
-						t.Fatal(err)
-					}
+					ids, sampled := must.Get2(c.Demonstrate(conversation))(t)
 					if !slices.Equal(ids[:len(want)], want) || !slices.Equal(sampled[:len(mask)], mask) {
 						t.Fatalf("turn %d: demonstrated %q\nasked %q", turn, text(c, ids, sampled), text(c, want, mask))
 					}
@@ -168,11 +165,7 @@ func TestMasks(t *testing.T) {
 			"<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n⟦<think>\nr\n</think>\n\na<|im_end|>⟧\n" +
 				"<|im_start|>user\np<|im_end|>\n<|im_start|>assistant\n⟦<think>\n\n</think>\n\nb<|im_end|>⟧\n",
 		},
-		{
-			"alternating",
-			"<|begin_of_text|>[INST]q[/INST]⟦<think>\nr\n</think>\n\na<|im_end|>⟧[INST]p[/INST]⟦b<|im_end|>⟧",
-			"",
-		},
+		{"alternating", "<|begin_of_text|>[INST]q[/INST]⟦<think>\nr\n</think>\n\na<|im_end|>⟧[INST]p[/INST]⟦b<|im_end|>⟧", ""},
 	} {
 		at := slices.IndexFunc(g.Templates, func(have struct {
 			Name, Template string
@@ -196,10 +189,7 @@ func TestMasks(t *testing.T) {
 		if want == "" {
 			want = test.render
 		}
-		ids, sampled, err := c.Demonstrate(two)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids, sampled := must.Get2(c.Demonstrate(two))(t)
 		if diff := cmp.Diff(want, text(c, ids, sampled)); diff != "" {
 			t.Errorf("%s demonstrated (-want +got):\n%s", test.template, diff)
 		}

@@ -44,10 +44,7 @@ func TestLoad(t *testing.T) {
 		text  string
 		stops string
 	}{
-		"a text in the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "{{ bos_token }}c{{ messages[0].content }}", "bos_token": "<|im_start|>", "model_max_length": 1000000000000000019884624838656}`, "config.json": eos},
-			"<|im_start|>cq", "<|endoftext|>",
-		},
+		"a text in the configuration": {map[string]string{"tokenizer_config.json": `{"chat_template": "{{ bos_token }}c{{ messages[0].content }}", "bos_token": "<|im_start|>", "model_max_length": 1000000000000000019884624838656}`, "config.json": eos}, "<|im_start|>cq", "<|endoftext|>"},
 		"special tokens in the map beside the configuration": {
 			map[string]string{
 				"tokenizer_config.json":   `{"chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}", "eos_token": "<|im_end|>"}`,
@@ -55,22 +52,10 @@ func TestLoad(t *testing.T) {
 			},
 			"<|im_start|>q<|eot_id|>", "<|endoftext|><|eot_id|>",
 		},
-		"named in the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}`, "config.json": eos},
-			"d", "<|endoftext|>",
-		},
-		"a file goes before the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "c"}`, "chat_template.jinja": "f{{ eos_token }}", "config.json": eos},
-			"f", "<|endoftext|>",
-		},
-		"a folder of templates": {
-			map[string]string{"additional_chat_templates/default.jinja": "folder", "additional_chat_templates/rag.jinja": "r", "additional_chat_templates/notes.txt": "{{", "config.json": eos},
-			"folder", "<|endoftext|>",
-		},
-		"the house format goes before all": {
-			map[string]string{"lathe_chat.json": `{"user_prefix": "house ", "assistant_suffix": "<|im_end|>"}`, "chat_template.jinja": "{% broken", "config.json": eos},
-			"house q", "<|im_end|>",
-		},
+		"named in the configuration":           {map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}`, "config.json": eos}, "d", "<|endoftext|>"},
+		"a file goes before the configuration": {map[string]string{"tokenizer_config.json": `{"chat_template": "c"}`, "chat_template.jinja": "f{{ eos_token }}", "config.json": eos}, "f", "<|endoftext|>"},
+		"a folder of templates":                {map[string]string{"additional_chat_templates/default.jinja": "folder", "additional_chat_templates/rag.jinja": "r", "additional_chat_templates/notes.txt": "{{", "config.json": eos}, "folder", "<|endoftext|>"},
+		"the house format goes before all":     {map[string]string{"lathe_chat.json": `{"user_prefix": "house ", "assistant_suffix": "<|im_end|>"}`, "chat_template.jinja": "{% broken", "config.json": eos}, "house q", "<|im_end|>"},
 		"stop tokens of all files": {
 			map[string]string{
 				"chat_template.jinja": "{% for m in messages %}{{ m.content }}<|eot_id|>{% endfor %}", "config.json": `{"eos_token_id": 702}`,
@@ -78,10 +63,7 @@ func TestLoad(t *testing.T) {
 			},
 			"q<|eot_id|>", "<|im_start|><|im_end|><|end_of_text|><|eot_id|>",
 		},
-		"a token that is null": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "{{ eos_token is defined }}", "eos_token": null}`, "config.json": eos},
-			"False", "<|endoftext|>",
-		},
+		"a token that is null": {map[string]string{"tokenizer_config.json": `{"chat_template": "{{ eos_token is defined }}", "eos_token": null}`, "config.json": eos}, "False", "<|endoftext|>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := must.Get(Load(folder(t, test.files), time.Time{}))(t)

@@ -211,10 +211,7 @@ func TestFolderRoundTrip(t *testing.T) {
 	if want := "972c428156b32ccd50f42787faaf5b217853f49f4fa5120321705265c7473c11"; first != want {
 		t.Errorf("digest of the initial weights is %s, want %s", first, want)
 	}
-	gotConfig, gotWeights, err := Load(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gotConfig, gotWeights := must.Get2(Load(folder))(t)
 	if diff := cmp.Diff(c, gotConfig); diff != "" {
 		t.Error(diff)
 	}

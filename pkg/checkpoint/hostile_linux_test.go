@@ -108,10 +108,7 @@ func sparse(n int64) func(path string) error {
 // number changed.
 func stored(tensor, element int, d safetensors.DType, x float32) damage {
 	return func(t *testing.T, folder string) {
-		_, weights, err := Load(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, weights := must.Get2(Load(folder))(t)
 		weights[tensor].DType, weights[tensor].Data[element] = d, x
 		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), weights, nil))
 	}
@@ -121,10 +118,7 @@ func stored(tensor, element int, d safetensors.DType, x float32) damage {
 // them.
 func tensors(change func(weights []policy.Tensor) []policy.Tensor) damage {
 	return func(t *testing.T, folder string) {
-		_, weights, err := Load(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, weights := must.Get2(Load(folder))(t)
 		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), change(weights), nil))
 	}
 }

@@ -56,14 +56,8 @@ func TestMerge(t *testing.T) {
 			base, adapter := mergeFolders(t, test.dtype, test.maxFileBytes)
 			out := t.TempDir()
 			must.Do(t, Merge(adapter, "", out))
-			config, was, err := Load(base)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, is, err := Load(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			config, was := must.Get2(Load(base))(t)
+			_, is := must.Get2(Load(out))(t)
 			a := must.Get(LoadAdapter(adapter, config, false))(t)
 			factors := map[string]policy.Tensor{}
 			for _, f := range a.Tensors {

@@ -86,10 +86,7 @@ func foreignFolder(t testing.TB) string {
 func TestSaveLikeKeepsEverything(t *testing.T) {
 	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
-	c, weights, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, weights := must.Get2(Load(from))(t)
 	if diff := cmp.Diff([]int32{5, 6}, c.EOSTokenIDs); diff != "" {
 		t.Errorf("tokens that end a response: %s", diff)
 	}
@@ -113,10 +110,7 @@ func TestSaveLikeKeepsEverything(t *testing.T) {
 func TestSaveLikeInAnotherType(t *testing.T) {
 	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
-	_, weights, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, weights := must.Get2(Load(from))(t)
 	for i := range weights {
 		weights[i].DType = ""
 		weights[i].Data[0] += 0.125
@@ -126,10 +120,7 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 	if diff := cmp.Diff(want, read(t, to, ConfigFile)); diff != "" {
 		t.Error(diff)
 	}
-	_, again, err := Load(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, again := must.Get2(Load(to))(t)
 	for i := range weights {
 		weights[i].DType = safetensors.F32
 	}
@@ -189,10 +180,7 @@ func TestDigestOfSeveralFiles(t *testing.T) {
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	from := foreignFolder(t)
-	_, want, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, want := must.Get2(Load(from))(t)
 	for _, test := range []struct {
 		dtype     safetensors.DType
 		fileBytes int64
@@ -206,10 +194,7 @@ func TestConvert(t *testing.T) {
 	} {
 		to := t.TempDir()
 		must.Do(t, Convert(from, to, test.dtype, test.fileBytes))
-		_, got, err := Load(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, got := must.Get2(Load(to))(t)
 		for i, g := range got {
 			// The weights are bfloat16 from 0.02·normal, which float16 holds too,
 			// but for those below 2^-14, which it rounds.

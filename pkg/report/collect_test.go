@@ -173,14 +173,8 @@ func TestShardedLearner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
 	for step, m := range []map[string]float64{
-		{
-			"tokens": 30, "trained_tokens": 10, "optimizer_steps": 1, "loss": 1, "entropy": 1, "grad_norm": 2,
-			"ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0,
-		},
-		{
-			"tokens": 50, "trained_tokens": 30, "optimizer_steps": 1, "loss": 2, "entropy": 2, "grad_norm": 4,
-			"ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5,
-		},
+		{"tokens": 30, "trained_tokens": 10, "optimizer_steps": 1, "loss": 1, "entropy": 1, "grad_norm": 2, "ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0},
+		{"tokens": 50, "trained_tokens": 30, "optimizer_steps": 1, "loss": 2, "entropy": 2, "grad_norm": 4, "ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5},
 	} {
 		a, manifest := f.job("a", float64(step), float64(step+1), graph.StageLearn, 1, 0, 1, m)
 		manifest.Step = step

@@ -19,19 +19,13 @@ import (
 
 func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 	t.Helper()
-	rows, _, err := measure.Metrics(context.Background(), r, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows, _ := must.Get2(measure.Metrics(context.Background(), r, k))(t)
 	return rows
 }
 
 func usageOf(t *testing.T, r *rundir.Run, k int) []shard.Usage {
 	t.Helper()
-	_, rows, err := measure.Metrics(context.Background(), r, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, rows := must.Get2(measure.Metrics(context.Background(), r, k))(t)
 	return rows
 }
 
@@ -56,10 +50,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("usage of iteration 0 (-want +got):\n%s", diff)
 	}
 	rows := metricsOf(t, f.run, 1)
-	sealed, m, err := shard.Read[shard.Metric](context.Background(), f.run.Dir.Metrics(1), seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed, m := must.Get2(shard.Read[shard.Metric](context.Background(), f.run.Dir.Metrics(1), seal.Options{}))(t)
 	if diff := cmp.Diff(rows, sealed); diff != "" {
 		t.Errorf("what is sealed differs from what was returned:\n%s", diff)
 	}

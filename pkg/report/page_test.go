@@ -122,11 +122,7 @@ func TestPageOfALiveRun(t *testing.T) {
 	}{
 		{func() {}, []string{first, "Iterations 1 to 12.", others + "v000000, v000002, v000004, …, v000012."}, []string{"What it learned"}},
 		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shards are sealed."}, []string{first, "What it learned"}},
-		{
-			func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) },
-			[]string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."},
-			[]string{"so far", "before: policy", first},
-		},
+		{func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) }, []string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."}, []string{"so far", "before: policy", first}},
 		{
 			func() {
 				f.iterations()
@@ -236,10 +232,7 @@ func TestLateAndCarriedShards(t *testing.T) {
 		t.Errorf("series %+v", s.Series)
 	}
 	shards := func(k int) (list []int32) {
-		rows, _, err := measure.Metrics(context.Background(), f.run, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows, _ := must.Get2(measure.Metrics(context.Background(), f.run, k))(t)
 		for _, row := range rows {
 			if row.Stage == "rollout" && row.Name == "responses" {
 				list = append(list, 10*row.Iteration+row.Shard)

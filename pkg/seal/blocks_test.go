@@ -75,10 +75,7 @@ func TestReadAtDamage(t *testing.T) {
 	writeBlocks(t, path, data)
 	data[blockBytes+1] ^= 1
 	must.Do(t, os.WriteFile(path, data, 0o600))
-	r, _, err := OpenAt(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _ := must.Get2(OpenAt(t.Context(), path, Options{}))(t)
 	defer r.Close()
 	p := make([]byte, 5)
 	for _, c := range []struct {

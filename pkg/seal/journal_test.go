@@ -12,10 +12,7 @@ import (
 
 func openJournal(t *testing.T, output, key string) (*Journal, map[int]string) {
 	t.Helper()
-	j, rows, err := OpenJournal(output, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, rows := must.Get2(OpenJournal(output, key))(t)
 	found := map[int]string{}
 	for index, row := range rows {
 		found[index] = string(row)

@@ -46,10 +46,7 @@ func listing(t testing.TB, dir string) map[string]string {
 func readAll(t testing.TB, paths []string, rows [][]Rollout) {
 	t.Helper()
 	for i, path := range paths {
-		got, _, err := Read[Rollout](context.Background(), path, seal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, _ := must.Get2(Read[Rollout](context.Background(), path, seal.Options{}))(t)
 		shardtest.SameRows(t, got, rows[i])
 		if _, err := seal.Verify(context.Background(), path, seal.Options{}); err != nil {
 			t.Fatal(err)

@@ -185,10 +185,7 @@ func TestOlderMinorVersion(t *testing.T) {
 	if _, err := seal.WriteBytes(path, other(t, "evaluation/v1.1", rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := Read[EvaluationRow](t.Context(), path, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := must.Get2(Read[EvaluationRow](t.Context(), path, seal.Options{}))(t)
 	shardtest.SameRows(t, got, []EvaluationRow{{TaskID: "a", Kind: "add", Step: 1, Score: .5, Milestones: []string{"m", "n"}}, {TaskID: "b", Outcome: "ok", Milestones: []string{}}})
 	path = filepath.Join(t.TempDir(), "new.parquet")
 	if _, err := seal.WriteBytes(path, other(t, EvaluationRow{}.Schema().String(), rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {

@@ -72,10 +72,7 @@ func TestReadPart(t *testing.T) {
 		}
 	})
 
-	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, m := must.Get2(seal.OpenAt(ctx, blocks, seal.Options{}))(t)
 	defer r.Close()
 	r.Keep(blocksKept)
 	if _, err := decodeSome(r, m, func(t *table[Instance]) ([]Instance, error) {
@@ -136,10 +133,7 @@ func TestReadNamed(t *testing.T) {
 		t.Error("there is no such column")
 	}
 
-	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, m := must.Get2(seal.OpenAt(ctx, blocks, seal.Options{}))(t)
 	defer r.Close()
 	r.Keep(blocksKept)
 	if got, err := decodeSome(r, m, func(t *table[TaskRow]) ([]TaskRow, error) {
@@ -204,10 +198,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		r, _, err := seal.OpenAt(b.Context(), path, seal.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r, _ := must.Get2(seal.OpenAt(b.Context(), path, seal.Options{}))(b)
 		defer r.Close()
 		r.Keep(blocksKept)
 		if _, err := decodeSome(r, m, func(t *table[Instance]) ([]Instance, error) { return t.part(all/2, all/2+13) }, parquet.SkipMagicBytes(true)); err != nil {

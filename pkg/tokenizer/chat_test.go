@@ -59,14 +59,8 @@ func TestRenderContinuesPrompt(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				user := shard.Message{Role: "user", Content: rapid.String().Draw(t, "user")}
 				content := rapid.String().Draw(t, "content") + strings.Repeat("<|end|>", rapid.IntRange(0, 1).Draw(t, "injection"))
-				prompt, _, err := chat.Render([]shard.Message{user}, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				whole, mask, err := chat.Render([]shard.Message{user, {Role: "assistant", Content: content}}, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				prompt, _ := must.Get2(chat.Render([]shard.Message{user}, true))(t)
+				whole, mask := must.Get2(chat.Render([]shard.Message{user, {Role: "assistant", Content: content}}, false))(t)
 				answer := tok.EncodeText(content)
 				want := append(append([]int32{}, prompt...), answer...)
 				want = append(want, chat.CloseResponse(false)...)

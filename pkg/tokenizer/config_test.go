@@ -69,18 +69,8 @@ func TestRolesOfTheMap(t *testing.T) {
 		roles      Roles
 		special    map[string]bool
 	}{
-		{
-			"the map counts", "",
-			map[string]string{"bos_token": "<|end|>", "eos_token": "<|end|>", "image_token": "<|end|>", "unk_token": "abc"},
-			Roles{BOS: "<|end|>", EOS: "<|end|>"},
-			map[string]bool{"ab": false, "abc": true, "<|end|>": true},
-		},
-		{
-			"the map does not count", `,"added_tokens_decoder":{"258":{"content":"<|end|>","special":true}}`,
-			map[string]string{"bos_token": "<|end|>", "eos_token": "ab", "pad_token": "abc", "image_token": "<|end|>"},
-			Roles{BOS: "<|end|>", EOS: "ab", Pad: "abc"},
-			map[string]bool{"ab": true, "abc": true, "<|end|>": true},
-		},
+		{"the map counts", "", map[string]string{"bos_token": "<|end|>", "eos_token": "<|end|>", "image_token": "<|end|>", "unk_token": "abc"}, Roles{BOS: "<|end|>", EOS: "<|end|>"}, map[string]bool{"ab": false, "abc": true, "<|end|>": true}},
+		{"the map does not count", `,"added_tokens_decoder":{"258":{"content":"<|end|>","special":true}}`, map[string]string{"bos_token": "<|end|>", "eos_token": "ab", "pad_token": "abc", "image_token": "<|end|>"}, Roles{BOS: "<|end|>", EOS: "ab", Pad: "abc"}, map[string]bool{"ab": true, "abc": true, "<|end|>": true}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

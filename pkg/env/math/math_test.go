@@ -200,36 +200,12 @@ func TestPrompt(t *testing.T) {
 	}{
 		{"initial", "", shard.KindInitial, nil, []shard.Message{user("Q: 1+1")}},
 		{"initial with system", "S", shard.KindInitial, nil, []shard.Message{system("S"), user("Q: 1+1")}},
-		{
-			"improve", "S", shard.KindImprove,
-			[]shard.Message{system("S"), user("Q: 1+1"), assistant("3")},
-			[]shard.Message{system("S"), user("improve [Q: 1+1] from [3]")},
-		},
-		{
-			"diverge", "", shard.KindDiverge,
-			[]shard.Message{user("Q: 1+1"), assistant("3")},
-			[]shard.Message{user("differ [Q: 1+1] from [3]")},
-		},
-		{
-			"improve on an improvement", "", shard.KindImprove,
-			[]shard.Message{user("improve [Q: 1+1] from [3]"), assistant("4")},
-			[]shard.Message{user("improve [Q: 1+1] from [4]")},
-		},
-		{
-			"improve the second turn", "", shard.KindImprove,
-			[]shard.Message{user("differ [Q: 1+1] from [9]"), assistant("3"), user("again 1+1 not 3"), assistant("4")},
-			[]shard.Message{user("Q: 1+1"), assistant("3"), user("improve [Q: 1+1] from [4]")},
-		},
-		{
-			"refine", "", shard.KindRefine,
-			[]shard.Message{user("Q: 1+1"), assistant("3")},
-			[]shard.Message{user("Q: 1+1"), assistant("3"), user("again 1+1 not 3")},
-		},
-		{
-			"a response cannot fill the template", "", shard.KindImprove,
-			[]shard.Message{user("Q: 1+1"), assistant("{instruction} {question} {previous_response}")},
-			[]shard.Message{user("improve [Q: 1+1] from [{instruction} {question} {previous_response}]")},
-		},
+		{"improve", "S", shard.KindImprove, []shard.Message{system("S"), user("Q: 1+1"), assistant("3")}, []shard.Message{system("S"), user("improve [Q: 1+1] from [3]")}},
+		{"diverge", "", shard.KindDiverge, []shard.Message{user("Q: 1+1"), assistant("3")}, []shard.Message{user("differ [Q: 1+1] from [3]")}},
+		{"improve on an improvement", "", shard.KindImprove, []shard.Message{user("improve [Q: 1+1] from [3]"), assistant("4")}, []shard.Message{user("improve [Q: 1+1] from [4]")}},
+		{"improve the second turn", "", shard.KindImprove, []shard.Message{user("differ [Q: 1+1] from [9]"), assistant("3"), user("again 1+1 not 3"), assistant("4")}, []shard.Message{user("Q: 1+1"), assistant("3"), user("improve [Q: 1+1] from [4]")}},
+		{"refine", "", shard.KindRefine, []shard.Message{user("Q: 1+1"), assistant("3")}, []shard.Message{user("Q: 1+1"), assistant("3"), user("again 1+1 not 3")}},
+		{"a response cannot fill the template", "", shard.KindImprove, []shard.Message{user("Q: 1+1"), assistant("{instruction} {question} {previous_response}")}, []shard.Message{user("improve [Q: 1+1] from [{instruction} {question} {previous_response}]")}},
 	}
 	for _, test := range tests {
 		settings := short()

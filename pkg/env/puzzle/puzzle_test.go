@@ -200,10 +200,7 @@ func orders(letters string, f func(string)) {
 
 func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 	t.Helper()
-	ofEnv, ofData, err := env.Defaults(Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ofEnv, ofData := must.Get2(env.Defaults(Name))(t)
 	settings, data := ofEnv.(*Settings), ofData.(*Data)
 	if change != nil {
 		change(settings, data)
@@ -346,10 +343,7 @@ func TestSettings(t *testing.T) {
 		"evaluation.problems: must not be":    func(r *recipe) { r.Evaluation.Problems = 201 },
 		"env.prompts":                         func(r *recipe) { r.Env.Prompts.Improve = "{prevous_response}" },
 	} {
-		settings, data, err := env.Defaults(Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		settings, data := must.Get2(env.Defaults(Name))(t)
 		r := recipe{Env: settings.(*Settings), Data: data.(*Data)}
 		change(&r)
 		c := config.NewChecker(&r)

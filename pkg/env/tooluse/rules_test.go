@@ -22,10 +22,7 @@ import (
 func everything(t testing.TB, split env.Split, change func(*Settings)) *Env {
 	t.Helper()
 	s := settings(small, filepath.Join(t.TempDir(), "halves.json"))
-	problems, _, err := readBFCL(small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, _ := must.Get2(readBFCL(small))(t)
 	var ids []string
 	for _, p := range problems {
 		ids = append(ids, p.id)
@@ -285,10 +282,7 @@ func TestStratify(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("..", "..", "..", "..", "shared", "data", "bfcl")); err == nil {
 		folder = shared(t)
 	}
-	problems, _, err := readBFCL(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, _ := must.Get2(readBFCL(folder))(t)
 	ids := func(seed uint64) (all [2][]string, strata map[string]int) {
 		strata = map[string]int{}
 		halves := stratify(problems, rng.New(seed, rng.PurposeData, 0, "halves", 0))

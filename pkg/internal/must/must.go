@@ -23,3 +23,12 @@ func Get[T any](value T, err error) func(t TB) T {
 		return value
 	}
 }
+
+// Get2 is [Get] of a call that returns two values.
+func Get2[T, U any](first T, second U, err error) func(t TB) (T, U) {
+	return func(t TB) (T, U) {
+		t.Helper()
+		Do(t, err)
+		return first, second
+	}
+}

@@ -36,10 +36,7 @@ var sampleBatch = []shard.Sequence{
 		LogProbSource: shard.LogProbsServer, PolicyVersion: 5,
 	},
 	{},
-	{
-		TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2},
-		TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1},
-	},
+	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2}, TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1}},
 }
 
 var sampleTensors = []Tensor{
@@ -93,10 +90,7 @@ func TestBatch(t *testing.T) {
 	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 3}) || m.ContentSHA256 != m.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
-	sequences, read, err := ReadBatch(t.Context(), path, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sequences, read := must.Get2(ReadBatch(t.Context(), path, seal.Options{}))(t)
 	shardtest.SameRows(t, sequences, sampleBatch)
 	shardtest.SameRows(t, read, m)
 }

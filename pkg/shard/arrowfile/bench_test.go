@@ -35,10 +35,7 @@ func BenchmarkReadUnits(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				batch, _, err := OpenBatch(b.Context(), path, seal.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				batch, _ := must.Get2(OpenBatch(b.Context(), path, seal.Options{}))(b)
 				for number := range units {
 					must.Get(batch.Unit(0, number))(b)
 				}

@@ -59,10 +59,7 @@ func TestRoundTrip(t *testing.T) {
 	must.Do(t, os.WriteFile(path, written.Bytes(), 0o600))
 	source := dataset.Source{Fields: dataset.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
 	set := must.Get(dataset.Together([]string{path}, "data.train"))(t)
-	got, _, err := set.Read(path, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := must.Get2(set.Read(path, source))(t)
 	for i := range got {
 		got[i].ID = strings.TrimPrefix(got[i].ID, "made/")
 	}
@@ -326,14 +323,8 @@ func TestGenerateSettings(t *testing.T) {
 		{func(g *Settings) { g.TestShare = -0.1 }, env.Train, `data.train.generate.test_share is -0.1: it must be in [0, 1]`},
 		{func(g *Settings) { g.TestShare = 0 }, env.Test, `data.test.generate.test_share is 0: it leaves no test problems`},
 		{func(g *Settings) { g.TestShare = 1 }, env.Train, `data.train.generate.test_share is 1: it leaves no train problems`},
-		{
-			func(g *Settings) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test,
-			`data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`,
-		},
-		{
-			func(g *Settings) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train,
-			`data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`,
-		},
+		{func(g *Settings) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test, `data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`},
+		{func(g *Settings) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train, `data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`},
 	}
 	for _, test := range tests {
 		g := good
