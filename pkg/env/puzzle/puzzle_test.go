@@ -206,7 +206,8 @@ func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 		change(settings, data)
 	}
 	tasks := must.Get(load(data, seed))(t)
-	return &Env{tasks, settings.Prompts}
+	e := must.Get(fromTasks(settings, tasks))(t)
+	return e.(*Env)
 }
 
 // Splits share nothing, whatever seeds they are drawn with, and the rows make the
@@ -223,6 +224,15 @@ func TestSplits(t *testing.T) {
 	}
 	if len(trained) != 600 || byKind["sort"] != 200 || byKind["tour"] != 200 || byKind["colour"] != 200 {
 		t.Errorf("%d different puzzles to train on: %v", len(trained), byKind)
+	}
+	first := ""
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.Tasks(split)[:3] {
+			first += " " + task.Question + "=" + task.Answer
+		}
+	}
+	if want := " egpkjvxw=egjkpvwx a30b80c50d73e52f43g59h48= ccaaaBbc= rjqfylmw=fjlmqrwy a18b58c91d77e02f46g17h50= aCcaBacc="; first != want { // what a seed draws stays: runs of this seed are compared
+		t.Errorf("seed 1 draws %s", first)
 	}
 	other := puzzles(t, 2, all)
 	for _, task := range other.Tasks(env.Test) {
@@ -277,7 +287,7 @@ func TestScore(t *testing.T) {
 	for answer, want := range map[string]shard.Outcome{sorted(task.Question): shard.OutcomeOK, " " + task.Question + "\n": shard.OutcomeWrong, "none": shard.OutcomeInvalid} {
 		v, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: []shard.Message{{Role: "user"}, {Role: "assistant", Content: answer}}, Own: []int{1}})
 		reason := map[shard.Outcome]string{shard.OutcomeOK: "best", shard.OutcomeWrong: "valid", shard.OutcomeInvalid: "invalid"}[want]
-		if err != nil || v.Outcome != want || len(v.Turns) != 1 || v.Reward != v.NormalizedScore || v.Reason != reason || (v.Extracted == "") != (want == shard.OutcomeInvalid) {
+		if err != nil || v.Outcome != want || len(v.Turns) != 1 || v.Reward != v.NormalizedScore || v.Reason != reason || len(v.Parts) != 1 || v.Parts[0].Value != v.Reward || (v.Extracted == "") != (want == shard.OutcomeInvalid) {
 			t.Errorf("%q: %+v: %v", answer, v, err)
 		}
 	}
