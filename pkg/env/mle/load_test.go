@@ -273,8 +273,16 @@ func TestChecker(t *testing.T) {
 	}
 	program := "x"
 	for _, bad := range []checkLine{
-		{}, {Leaderboard: "x", Task: "seeds"}, {Task: "seeds"}, {Task: "seeds", Submission: "x", Program: &program}, {Program: &program}, {Submission: "x"},
-		{Task: "none", Submission: "x"}, {Task: "none", Program: &program}, {Leaderboard: filepath.Join(folder, "none.csv")}, {Leaderboard: filepath.Join(folder, "task.yaml")},
+		{},
+		{Leaderboard: "x", Task: "seeds"},
+		{Task: "seeds"},
+		{Task: "seeds", Submission: "x", Program: &program},
+		{Program: &program},
+		{Submission: "x"},
+		{Task: "none", Submission: "x"},
+		{Task: "none", Program: &program},
+		{Leaderboard: filepath.Join(folder, "none.csv")},
+		{Leaderboard: filepath.Join(folder, "task.yaml")},
 	} {
 		if got, err := verify(&bad); err == nil {
 			t.Errorf("%+v: %+v", bad, got)

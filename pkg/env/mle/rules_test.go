@@ -261,8 +261,12 @@ func TestReward(t *testing.T) {
 		folder := must.Get(e.folder(of))(t)
 		v := env.TurnVerdict{Milestones: make([]string, max(0, c.milestones))}
 		want := []shard.RewardPart{
-			{Name: partScore, Value: c.score}, {Name: partHumanRank, Value: c.rank}, {Name: partHumanRankMLEDojo, Value: c.dojo},
-			{Name: partAboveMedian, Value: c.above}, {Name: partMedal, Value: c.medal}, {Name: partPartialCredit, Value: c.share},
+			{Name: partScore, Value: c.score},
+			{Name: partHumanRank, Value: c.rank},
+			{Name: partHumanRankMLEDojo, Value: c.dojo},
+			{Name: partAboveMedian, Value: c.above},
+			{Name: partMedal, Value: c.medal},
+			{Name: partPartialCredit, Value: c.share},
 		}
 		if c.milestones < 0 {
 			e.reward(&v, folder, c.score)
