@@ -4,13 +4,13 @@ package main
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,68 +20,69 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// build builds programs with the flags of the Makefile.
-func build(t *testing.T, folder, linker string, programs ...string) {
-	t.Helper()
-	arguments := []string{"build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", linker, "-o", folder + "/"}
-	for _, program := range programs {
-		arguments = append(arguments, "github.com/lathe-rl/lathe/cmd/"+program)
+// programs is the folder of what all tests share.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "lathe-monitor"); err != nil {
+		panic(err)
 	}
-	command := exec.Command("go", arguments...)
-	command.Env = append(os.Environ(), "GOAMD64=v1", "CGO_ENABLED=1")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("building %v: %v\n%s", programs, err, out)
-	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
 }
+
+var once sync.Once
 
 func buildMonitor(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	build(t, folder, "-s -w -extldflags=-Wl,-z,lazy", "lathe-monitor")
-	return filepath.Join(folder, "lathe-monitor")
+	once.Do(func() { // with the flags of the Makefile
+		command := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-s -w -extldflags=-Wl,-z,lazy", "-o", programs+"/", ".")
+		command.Env = append(os.Environ(), "GOAMD64=v1", "CGO_ENABLED=1")
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("building lathe-monitor: %v\n%s", err, out)
+		}
+	})
+	return filepath.Join(programs, "lathe-monitor")
 }
 
 // TestSymbols: go-nvml has the linker leave alone what nobody defines, in all that it
 // is linked with. Each such symbol has to be one of the C library, with its version,
 // or one of NVML, which is bound when it is first called: any other would end the
-// program then. No other program has one of NVML, though all are built with cgo here.
+// program then. No other program has go-nvml.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	nvmltest.Compiler(t)
-	others := t.TempDir()
-	build(t, others, "-s -w", "lathe", "lathe-score", "lathe-buffer", "lathe-rollout", "lathe-learn")
-	programs, err := filepath.Glob(filepath.Join(others, "*"))
-	if err != nil || len(programs) != 5 {
-		t.Fatalf("%q, %v", programs, err)
+	const list = `{{$path := .ImportPath}}{{range .Deps}}{{if eq . "github.com/NVIDIA/go-nvml/pkg/nvml"}}{{$path}}{{"\n"}}{{end}}{{end}}`
+	if out, err := exec.Command("go", "list", "-tags", "netgo,osusergo", "-f", list, "../...").CombinedOutput(); err != nil || string(out) != "github.com/lathe-rl/lathe/cmd/lathe-monitor\n" {
+		t.Errorf("%v: go-nvml is in %s", err, out)
 	}
-	own := buildMonitor(t)
-	for _, path := range append(programs, own) {
-		program, err := elf.Open(path)
-		if err != nil {
-			t.Fatal(err)
+	program, err := elf.Open(buildMonitor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	libraries, err := program.ImportedLibraries()
+	if err != nil || strings.Contains(strings.Join(libraries, " "), "nvidia") {
+		t.Errorf("it is linked with %q, %v", libraries, err)
+	}
+	symbols, err := program.ImportedSymbols() // those that are not weak
+	if err != nil {
+		t.Fatal(err)
+	}
+	nvml := 0
+	for _, symbol := range symbols {
+		switch {
+		case strings.HasPrefix(symbol.Version, "GLIBC_"):
+		case strings.HasPrefix(symbol.Name, "nvml"):
+			nvml++
+		default:
+			t.Errorf("it wants %s, which no library has", symbol.Name)
 		}
-		defer program.Close()
-		libraries, err := program.ImportedLibraries()
-		if err != nil || strings.Contains(strings.Join(libraries, " "), "nvidia") {
-			t.Errorf("%s is linked with %q, %v", filepath.Base(path), libraries, err)
-		}
-		symbols, err := program.ImportedSymbols() // those that are not weak
-		if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-			t.Fatal(err)
-		}
-		nvml := 0
-		for _, symbol := range symbols {
-			switch {
-			case strings.HasPrefix(symbol.Version, "GLIBC_"):
-			case strings.HasPrefix(symbol.Name, "nvml"):
-				nvml++
-			default:
-				t.Errorf("%s wants %s, which no library has", filepath.Base(path), symbol.Name)
-			}
-		}
-		if (nvml > 0) != (path == own) {
-			t.Errorf("%s has %d symbols of NVML", filepath.Base(path), nvml)
-		}
+	}
+	if nvml == 0 {
+		t.Error("it has no symbol of NVML")
 	}
 }
 
@@ -108,12 +109,11 @@ func TestBindNow(t *testing.T) {
 		t.Errorf("as its help says: %v: %s", err, out)
 	}
 	var got map[string][]shard.Sample
-	for stay := time.Second; stay < time.Minute && len(got[monitor.UtilizationShare]) == 0; stay *= 2 {
-		leave := monitor.Beside(run, "rollout-000001-00003", t.Logf)
-		time.Sleep(stay)
-		leave()
+	leave := monitor.Beside(run, "rollout-000001-00003", t.Logf)
+	for tick := time.Tick(100 * time.Millisecond); len(got[monitor.UtilizationShare]) == 0; <-tick { // sealed after two seconds
 		got = monitortest.Samples(t, run)
 	}
+	leave()
 	if rows := got[monitor.UtilizationShare]; len(rows) == 0 || rows[0].Device != "GPU-aaaa" || rows[0].Value != 0.5 || rows[0].Task != "rollout-000001-00003" {
 		t.Errorf("the samples are %+v", rows)
 	}

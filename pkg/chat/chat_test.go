@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -79,10 +80,7 @@ func TestTurnsFitTogether(t *testing.T) {
 					}
 					add(ids, false)
 					conversation = append(conversation, says(content.Draw(t, "answer")))
-					ids, sampled, err := c.Demonstrate(conversation)
-					if err != nil {
-						t.Fatal(err)
-					}
+					ids, sampled := must.Get2(c.Demonstrate(conversation))(t)
 					if !slices.Equal(ids[:len(want)], want) || !slices.Equal(sampled[:len(mask)], mask) {
 						t.Fatalf("turn %d: demonstrated %q\nasked %q", turn, text(c, ids, sampled), text(c, want, mask))
 					}
@@ -106,10 +104,7 @@ func TestTurnsFitTogether(t *testing.T) {
 func TestHouseAndTemplateAgree(t *testing.T) {
 	t.Parallel()
 	c := newChat(t, "house", chatML.Jinja(), "")
-	format, err := tokenizer.NewChat(c.Tokenizer(), chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	format := must.Get(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
 	h := House(format)
 	if diff := cmp.Diff(h.StopTokens(), c.StopTokens()); diff != "" {
 		t.Errorf("stop tokens (-house +template):\n%s", diff)
@@ -170,11 +165,7 @@ func TestMasks(t *testing.T) {
 			"<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n⟦<think>\nr\n</think>\n\na<|im_end|>⟧\n" +
 				"<|im_start|>user\np<|im_end|>\n<|im_start|>assistant\n⟦<think>\n\n</think>\n\nb<|im_end|>⟧\n",
 		},
-		{
-			"alternating",
-			"<|begin_of_text|>[INST]q[/INST]⟦<think>\nr\n</think>\n\na<|im_end|>⟧[INST]p[/INST]⟦b<|im_end|>⟧",
-			"",
-		},
+		{"alternating", "<|begin_of_text|>[INST]q[/INST]⟦<think>\nr\n</think>\n\na<|im_end|>⟧[INST]p[/INST]⟦b<|im_end|>⟧", ""},
 	} {
 		at := slices.IndexFunc(g.Templates, func(have struct {
 			Name, Template string
@@ -190,10 +181,7 @@ func TestMasks(t *testing.T) {
 			return have.Name == test.template
 		})
 		c := newChat(t, test.template, g.Templates[at].Template, "")
-		r, err := c.Render(FromMessages(two), RenderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(c.Render(FromMessages(two), RenderOptions{}))(t)
 		if diff := cmp.Diff(test.render, text(c, r.TokenIDs, r.Assistant)); diff != "" {
 			t.Errorf("%s rendered (-want +got):\n%s", test.template, diff)
 		}
@@ -201,10 +189,7 @@ func TestMasks(t *testing.T) {
 		if want == "" {
 			want = test.render
 		}
-		ids, sampled, err := c.Demonstrate(two)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids, sampled := must.Get2(c.Demonstrate(two))(t)
 		if diff := cmp.Diff(want, text(c, ids, sampled)); diff != "" {
 			t.Errorf("%s demonstrated (-want +got):\n%s", test.template, diff)
 		}
@@ -249,10 +234,7 @@ func TestStopTokens(t *testing.T) {
 
 func TestTemplatesByName(t *testing.T) {
 	t.Parallel()
-	text, err := tokenizer.Load("testdata/model")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(tokenizer.Load("testdata/model"))(t)
 	c, err := New(text, map[string]Source{
 		"default": {"d", "plain"}, "tool_use": {"t", "with {{ tools|length }} tools"}, "rag": {"r", "x"},
 	}, Settings{StopTokens: []int32{1}})
@@ -273,14 +255,8 @@ func TestTemplatesByName(t *testing.T) {
 
 func TestHouseRefuses(t *testing.T) {
 	t.Parallel()
-	text, err := tokenizer.Load("testdata/model")
-	if err != nil {
-		t.Fatal(err)
-	}
-	format, err := tokenizer.NewChat(text, chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(tokenizer.Load("testdata/model"))(t)
+	format := must.Get(tokenizer.NewChat(text, chatML))(t)
 	h := House(format)
 	for name, c := range map[string]Conversation{
 		"tools":   {Messages: FromMessages([]shard.Message{user("q")}).Messages, Tools: jinja.NewList(jinja.NewDict())},

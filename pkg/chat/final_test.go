@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -19,15 +20,9 @@ import (
 // fails, so do we.
 func TestContinueFinalAgainstTransformers(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/final_golden.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/final_golden.json.gz"))(t)
 	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	var final struct {
 		Cases []struct {
 			Conversation int
@@ -38,9 +33,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 			Texts []struct{ Text, Error string }
 		}
 	}
-	if err := json.NewDecoder(unzipped).Decode(&final); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(unzipped).Decode(&final))
 	g := readGolden(t, "testdata/golden.json.gz")
 	compared := 0
 	for i, template := range g.Templates {
@@ -71,10 +64,7 @@ func TestContinueFinalAgainstTransformers(t *testing.T) {
 func TestPromptContinues(t *testing.T) {
 	t.Parallel()
 	c := newChat(t, "chatml", chatML.Jinja(), "")
-	format, err := tokenizer.NewChat(c.Tokenizer(), chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	format := must.Get(tokenizer.NewChat(c.Tokenizer(), chatML))(t)
 	for name, c := range map[string]Chat{"template": c, "house": House(format)} {
 		ids, err := c.Prompt([]shard.Message{user("2+2?"), says("It is ")})
 		if want := "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\nIt is "; err != nil || c.Tokenizer().Decode(ids) != want {
@@ -90,10 +80,7 @@ func TestPromptContinues(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	template := newChat(t, "x.jinja", "{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.reasoning_content }}{% endfor %}{% if enable_thinking %}!{% endif %}<|im_end|>", "")
-	format, err := tokenizer.NewChat(template.Tokenizer(), chatML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	format := must.Get(tokenizer.NewChat(template.Tokenizer(), chatML))(t)
 	field := func(name string) Conversation {
 		c := FromMessages([]shard.Message{user("q")})
 		c.Messages[0].Set(name, "x")

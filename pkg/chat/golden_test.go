@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -36,19 +37,11 @@ type golden struct {
 
 func readGolden(t testing.TB, path string) golden {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	var g golden
-	if err := json.NewDecoder(unzipped).Decode(&g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(unzipped).Decode(&g))
 	return g
 }
 
@@ -58,10 +51,7 @@ func value[T any](t testing.TB, raw json.RawMessage) T {
 	if len(raw) == 0 {
 		return none
 	}
-	v, err := jinja.ParseJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(jinja.ParseJSON(raw))(t)
 	return v.(T)
 }
 
@@ -92,10 +82,7 @@ func newChat(t testing.TB, name, template, date string) *templateChat {
 		}
 	}
 	stop, _ := text.SpecialID("<|im_end|>")
-	c, err := New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(text)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(text, map[string]Source{defaultTemplate: {name, template}}, Settings{Date: day, StopTokens: []int32{stop}, Variables: roleTokens(text)}))(t)
 	return c.(*templateChat)
 }
 
@@ -162,10 +149,7 @@ func TestAgainstTransformers(t *testing.T) {
 							}
 						}
 						o.SpellOut = true
-						spelled, err := c.Render(g.conversation(t, i), o)
-						if err != nil {
-							t.Fatal(err)
-						}
+						spelled := must.Get(c.Render(g.conversation(t, i), o))(t)
 						literal := want.Literal
 						if literal == nil {
 							literal = want.IDs

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/cputime"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
@@ -21,18 +22,11 @@ import (
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	raw, err := os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "model", tokenizer.TokenizerFile)))(t)
 	write := func(name, content string) {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	write(tokenizer.TokenizerFile, string(raw))
 	for name, content := range files {
@@ -50,10 +44,7 @@ func TestLoad(t *testing.T) {
 		text  string
 		stops string
 	}{
-		"a text in the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "{{ bos_token }}c{{ messages[0].content }}", "bos_token": "<|im_start|>", "model_max_length": 1000000000000000019884624838656}`, "config.json": eos},
-			"<|im_start|>cq", "<|endoftext|>",
-		},
+		"a text in the configuration": {map[string]string{"tokenizer_config.json": `{"chat_template": "{{ bos_token }}c{{ messages[0].content }}", "bos_token": "<|im_start|>", "model_max_length": 1000000000000000019884624838656}`, "config.json": eos}, "<|im_start|>cq", "<|endoftext|>"},
 		"special tokens in the map beside the configuration": {
 			map[string]string{
 				"tokenizer_config.json":   `{"chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}", "eos_token": "<|im_end|>"}`,
@@ -61,22 +52,10 @@ func TestLoad(t *testing.T) {
 			},
 			"<|im_start|>q<|eot_id|>", "<|endoftext|><|eot_id|>",
 		},
-		"named in the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}`, "config.json": eos},
-			"d", "<|endoftext|>",
-		},
-		"a file goes before the configuration": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "c"}`, "chat_template.jinja": "f{{ eos_token }}", "config.json": eos},
-			"f", "<|endoftext|>",
-		},
-		"a folder of templates": {
-			map[string]string{"additional_chat_templates/default.jinja": "folder", "additional_chat_templates/rag.jinja": "r", "additional_chat_templates/notes.txt": "{{", "config.json": eos},
-			"folder", "<|endoftext|>",
-		},
-		"the house format goes before all": {
-			map[string]string{"lathe_chat.json": `{"user_prefix": "house ", "assistant_suffix": "<|im_end|>"}`, "chat_template.jinja": "{% broken", "config.json": eos},
-			"house q", "<|im_end|>",
-		},
+		"named in the configuration":           {map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}`, "config.json": eos}, "d", "<|endoftext|>"},
+		"a file goes before the configuration": {map[string]string{"tokenizer_config.json": `{"chat_template": "c"}`, "chat_template.jinja": "f{{ eos_token }}", "config.json": eos}, "f", "<|endoftext|>"},
+		"a folder of templates":                {map[string]string{"additional_chat_templates/default.jinja": "folder", "additional_chat_templates/rag.jinja": "r", "additional_chat_templates/notes.txt": "{{", "config.json": eos}, "folder", "<|endoftext|>"},
+		"the house format goes before all":     {map[string]string{"lathe_chat.json": `{"user_prefix": "house ", "assistant_suffix": "<|im_end|>"}`, "chat_template.jinja": "{% broken", "config.json": eos}, "house q", "<|im_end|>"},
 		"stop tokens of all files": {
 			map[string]string{
 				"chat_template.jinja": "{% for m in messages %}{{ m.content }}<|eot_id|>{% endfor %}", "config.json": `{"eos_token_id": 702}`,
@@ -84,20 +63,11 @@ func TestLoad(t *testing.T) {
 			},
 			"q<|eot_id|>", "<|im_start|><|im_end|><|end_of_text|><|eot_id|>",
 		},
-		"a token that is null": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": "{{ eos_token is defined }}", "eos_token": null}`, "config.json": eos},
-			"False", "<|endoftext|>",
-		},
+		"a token that is null": {map[string]string{"tokenizer_config.json": `{"chat_template": "{{ eos_token is defined }}", "eos_token": null}`, "config.json": eos}, "False", "<|endoftext|>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := Load(folder(t, test.files), time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Load(folder(t, test.files), time.Time{}))(t)
+			r := must.Get(c.Render(FromMessages([]shard.Message{{Role: "user", Content: "q"}}), RenderOptions{}))(t)
 			if diff := cmp.Diff(test.text, r.Text); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
@@ -112,10 +82,7 @@ func TestDate(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"chat_template.jinja": "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no day' }}", "config.json": eos})
 	for want, date := range map[string]time.Time{"no day": {}, "05 Feb 2026": time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC)} {
-		c, err := Load(dir, date)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Load(dir, date))(t)
 		if r, err := c.Render(FromMessages([]shard.Message{{Role: "user"}}), RenderOptions{}); err != nil || r.Text != want {
 			t.Errorf("rendered %q (%v), want %q", r.Text, err, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -24,10 +25,7 @@ func adapterConfig() policy.Config {
 
 func newTestAdapter(t *testing.T) policy.Adapter {
 	t.Helper()
-	a, err := policy.InitAdapter(adapterConfig(), policy.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}, RankStabilized: true}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(policy.InitAdapter(adapterConfig(), policy.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}, RankStabilized: true}, 1))(t)
 	a.Base = filepath.Join("..", "base")
 	return a
 }
@@ -35,33 +33,22 @@ func newTestAdapter(t *testing.T) policy.Adapter {
 func TestAdapterFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "v000001")
-	if err := os.Mkdir(folder, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(folder, 0o777))
 	if is, err := IsAdapter(folder); is || err != nil {
 		t.Errorf("an empty folder is an adapter: %v", err)
 	}
 	file := filepath.Join(folder, "file")
-	if err := os.WriteFile(file, nil, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o640))
 	if is, err := IsAdapter(file); is || exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a file is an adapter: %v, %v", is, err)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	a := newTestAdapter(t)
-	if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveAdapter(folder, adapterConfig(), a))
 	if is, err := IsAdapter(folder); !is || err != nil {
 		t.Errorf("the folder is no adapter: %v", err)
 	}
-	got, err := LoadAdapter(folder, adapterConfig(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(LoadAdapter(folder, adapterConfig(), true))(t)
 	if diff := cmp.Diff(a, got); diff != "" {
 		t.Error(diff)
 	}
@@ -112,36 +99,22 @@ func TestAdapterRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			a := newTestAdapter(t)
-			if err := SaveAdapter(folder, adapterConfig(), a); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, SaveAdapter(folder, adapterConfig(), a))
 			if test.setting != "" {
 				path := filepath.Join(folder, AdapterConfigFile)
-				content, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				content := must.Get(os.ReadFile(path))(t)
 				// The last of two settings of one name counts.
 				content = append(content[:len(content)-3], []byte(",\n"+test.setting+"}")...)
-				if err := os.WriteFile(path, content, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, content, 0o666))
 			}
 			if test.change != nil {
 				var stored []safetensors.Tensor
 				for _, tensor := range a.Tensors {
 					stored = append(stored, safetensors.Tensor{Name: tensor.Name, Shape: tensor.Shape, Data: tensor.Data})
 				}
-				f, err := os.Create(filepath.Join(folder, AdapterWeightsFile))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := safetensors.Write(f, test.change(stored), nil); err != nil {
-					t.Fatal(err)
-				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				f := must.Get(os.Create(filepath.Join(folder, AdapterWeightsFile)))(t)
+				must.Do(t, safetensors.Write(f, test.change(stored), nil))
+				must.Do(t, f.Close())
 			}
 			_, err := LoadAdapter(folder, adapterConfig(), test.train)
 			switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -35,10 +36,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	} {
 		want := testConfig()
 		change(&want)
-		got, err := ParseConfig(formatConfig(want))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(ParseConfig(formatConfig(want)))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -205,42 +203,26 @@ func FuzzParseIndex(f *testing.F) {
 func TestFolderRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
-	weights, err := policy.Init(c, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(c, 7))(t)
 	folder := t.TempDir()
-	if err := Save(folder, c, weights); err != nil {
-		t.Fatal(err)
-	}
-	first, err := Digest(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Save(folder, c, weights))
+	first := must.Get(Digest(folder))(t)
 	// Pinned: the bytes of a new policy are part of every run's identity.
 	if want := "972c428156b32ccd50f42787faaf5b217853f49f4fa5120321705265c7473c11"; first != want {
 		t.Errorf("digest of the initial weights is %s, want %s", first, want)
 	}
-	gotConfig, gotWeights, err := Load(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gotConfig, gotWeights := must.Get2(Load(folder))(t)
 	if diff := cmp.Diff(c, gotConfig); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(weights, gotWeights); diff != "" {
 		t.Error(diff)
 	}
-	if err := Save(folder, gotConfig, gotWeights); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Save(folder, gotConfig, gotWeights))
 	if second, _ := Digest(folder); second != first {
 		t.Errorf("saving again changed the digest to %s", second)
 	}
-	other, err := policy.Init(c, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(policy.Init(c, 8))(t)
 	if cmp.Equal(weights, other) {
 		t.Error("two seeds gave the same weights")
 	}
@@ -249,10 +231,7 @@ func TestFolderRoundTrip(t *testing.T) {
 func TestLoadFaults(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
-	weights, err := policy.Init(c, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(c, 7))(t)
 	tests := []struct {
 		name   string
 		damage func(folder string) error
@@ -284,12 +263,8 @@ func TestLoadFaults(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			folder := t.TempDir()
-			if err := Save(folder, c, weights); err != nil {
-				t.Fatal(err)
-			}
-			if err := test.damage(folder); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Save(folder, c, weights))
+			must.Do(t, test.damage(folder))
 			_, _, err := Load(folder)
 			if err == nil || exitcode.Code(err) != test.code || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got code %d, %v; want %d with %q", exitcode.Code(err), err, test.code, test.want)
@@ -312,9 +287,7 @@ func TestOptimizerRoundTrip(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
-	if err := SaveOptimizer(folder, tensors, 12); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveOptimizer(folder, tensors, 12))
 	got, steps, err := LoadOptimizer(folder)
 	if err != nil || steps != 12 {
 		t.Fatalf("%d steps, %v", steps, err)
@@ -328,15 +301,11 @@ func TestOptimizerFaults(t *testing.T) {
 	t.Parallel()
 	nan := policy.Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
 	folder := t.TempDir()
-	if err := SaveOptimizer(folder, []policy.Tensor{nan}, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveOptimizer(folder, []policy.Tensor{nan}, 1))
 	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "exp_avg.x") {
 		t.Errorf("a moment that is not a number: %v", err)
 	}
-	if err := SaveOptimizer(folder, nil, -1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveOptimizer(folder, nil, -1))
 	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a negative number of steps: %v", err)
 	}
@@ -345,10 +314,7 @@ func TestOptimizerFaults(t *testing.T) {
 func TestSaveRefusesBugs(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
-	weights, err := policy.Init(c, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(c, 7))(t)
 	if err := Save(t.TempDir(), c, weights[1:]); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -21,9 +22,7 @@ type damage func(t *testing.T, folder string)
 // content replaces a file.
 func content(name, text string) damage {
 	return func(t *testing.T, folder string) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 }
 
@@ -83,12 +82,8 @@ func more(name string) damage {
 func instead(name string, make func(path string) error) damage {
 	return func(t *testing.T, folder string) {
 		path := filepath.Join(folder, name)
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(path))
+		must.Do(t, make(path))
 	}
 }
 
@@ -113,14 +108,9 @@ func sparse(n int64) func(path string) error {
 // number changed.
 func stored(tensor, element int, d safetensors.DType, x float32) damage {
 	return func(t *testing.T, folder string) {
-		_, weights, err := Load(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, weights := must.Get2(Load(folder))(t)
 		weights[tensor].DType, weights[tensor].Data[element] = d, x
-		if err := writeTensors(filepath.Join(folder, WeightsFile), weights, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), weights, nil))
 	}
 }
 
@@ -128,13 +118,8 @@ func stored(tensor, element int, d safetensors.DType, x float32) damage {
 // them.
 func tensors(change func(weights []policy.Tensor) []policy.Tensor) damage {
 	return func(t *testing.T, folder string) {
-		_, weights, err := Load(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeTensors(filepath.Join(folder, WeightsFile), change(weights), nil); err != nil {
-			t.Fatal(err)
-		}
+		_, weights := must.Get2(Load(folder))(t)
+		must.Do(t, writeTensors(filepath.Join(folder, WeightsFile), change(weights), nil))
 	}
 }
 
@@ -264,13 +249,8 @@ func TestHostileFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			c := testConfig()
-			weights, err := policy.Init(c, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := Save(folder, c, weights); err != nil {
-				t.Fatal(err)
-			}
+			weights := must.Get(policy.Init(c, 7))(t)
+			must.Do(t, Save(folder, c, weights))
 			test.damage(t, folder)
 			checkRefused(t, folder, test.file, test.want)
 		})
@@ -326,24 +306,17 @@ func TestHostileFolders(t *testing.T) {
 func inTwoFiles(t *testing.T, folder string) {
 	norm := policy.Tensor{Name: "model.norm.weight", Shape: []int{8}, Data: make([]float32, 8)}
 	for _, name := range []string{shardA, "part-b.safetensors"} {
-		f, err := safetensors.Open(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(safetensors.Open(filepath.Join(folder, name)))(t)
 		var all []policy.Tensor
 		for _, info := range f.Tensors() {
 			one := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
-			if err := f.Float32To(one.Data, info.Name); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Float32To(one.Data, info.Name))
 			if info.Name != norm.Name {
 				all = append(all, one)
 			}
 		}
 		f.Close()
-		if err := writeTensors(filepath.Join(folder, name), append(all, norm), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeTensors(filepath.Join(folder, name), append(all, norm), nil))
 	}
 	index := read(t, folder, IndexFile)
 	for _, name := range []string{"part-b.safetensors", "part-c.safetensors"} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -21,23 +22,12 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 	whole := filepath.Join(dir, "whole")
 	base, adapter = filepath.Join(dir, "base"), filepath.Join(dir, "adapter")
 	for _, folder := range []string{whole, base, adapter} {
-		if err := os.Mkdir(folder, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(folder, 0o777))
 	}
-	weights, err := policy.Init(adapterConfig(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Save(whole, adapterConfig(), weights); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(whole, "tokenizer.json"), []byte("{}"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := Convert(whole, base, d, maxFileBytes); err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(adapterConfig(), 2))(t)
+	must.Do(t, Save(whole, adapterConfig(), weights))
+	must.Do(t, os.WriteFile(filepath.Join(whole, "tokenizer.json"), []byte("{}"), 0o666))
+	must.Do(t, Convert(whole, base, d, maxFileBytes))
 	a := newTestAdapter(t)
 	for _, tensor := range a.Tensors {
 		if strings.Contains(tensor.Name, "lora_B") {
@@ -46,9 +36,7 @@ func mergeFolders(t *testing.T, d safetensors.DType, maxFileBytes int64) (base, 
 			}
 		}
 	}
-	if err := SaveAdapter(adapter, adapterConfig(), a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveAdapter(adapter, adapterConfig(), a))
 	return base, adapter
 }
 
@@ -67,21 +55,10 @@ func TestMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base, adapter := mergeFolders(t, test.dtype, test.maxFileBytes)
 			out := t.TempDir()
-			if err := Merge(adapter, "", out); err != nil {
-				t.Fatal(err)
-			}
-			config, was, err := Load(base)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, is, err := Load(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := LoadAdapter(adapter, config, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Merge(adapter, "", out))
+			config, was := must.Get2(Load(base))(t)
+			_, is := must.Get2(Load(out))(t)
+			a := must.Get(LoadAdapter(adapter, config, false))(t)
 			factors := map[string]policy.Tensor{}
 			for _, f := range a.Tensors {
 				factors[f.Name] = f
@@ -127,10 +104,7 @@ func TestMerge(t *testing.T) {
 
 func sum(t *testing.T, folder, name string) string {
 	t.Helper()
-	digest, err := sumFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	digest := must.Get(sumFile(filepath.Join(folder, name)))(t)
 	return digest
 }
 
@@ -138,27 +112,17 @@ func sum(t *testing.T, folder, name string) string {
 func TestMergeInPieces(t *testing.T) {
 	t.Parallel()
 	base, adapter := mergeFolders(t, safetensors.F32, 0)
-	source, err := Open(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(Open(base))(t)
 	defer source.Close()
-	a, err := LoadAdapter(adapter, source.Config(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(LoadAdapter(adapter, source.Config(), false))(t)
 	m := newMerged(source, a)
 	for index, tensor := range source.Tensors() {
 		whole := make([]float32, tensor.Elements())
-		if err := m.Float32To(whole, index, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Float32To(whole, index, 0))
 		for _, size := range []int{1, 5, 8, 19} {
 			for from := 0; from < len(whole); from += size {
 				piece := make([]float32, min(size, len(whole)-from))
-				if err := m.Float32To(piece, index, from); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.Float32To(piece, index, from))
 				for i, got := range piece {
 					if got != whole[from+i] {
 						t.Fatalf("%s[%d] in pieces of %d differs", tensor.Name, from+i, size)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -25,28 +26,20 @@ func writeAll(t testing.TB, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644))
 	}
 	return folder
 }
 
 func read(t testing.TB, folder, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 	return string(raw)
 }
 
 func names(t testing.TB, folder string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -60,10 +53,7 @@ func foreignFolder(t testing.TB) string {
 	t.Helper()
 	c := testConfig()
 	c.Architecture = policy.Qwen3
-	weights, err := policy.Init(c, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(c, 3))(t)
 	config := strings.Replace(string(formatConfig(c)), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
 	folder := writeAll(t, map[string]string{
 		ConfigFile:       config,
@@ -73,12 +63,8 @@ func foreignFolder(t testing.TB) string {
 		"model.bin":      "pickled",
 		".hidden":        "",
 	})
-	if err := os.Symlink("LICENSE", filepath.Join(folder, "link.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(folder, "original"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("LICENSE", filepath.Join(folder, "link.txt")))
+	must.Do(t, os.Mkdir(filepath.Join(folder, "original"), 0o755))
 	for i := range weights {
 		weights[i].DType = safetensors.BF16
 		if strings.HasSuffix(weights[i].Name, "layernorm.weight") {
@@ -92,9 +78,7 @@ func foreignFolder(t testing.TB) string {
 	for i := range slices.Backward(weights) { // the order within a file is not that of Layout
 		files[i%3].add(i, weights[i].Name, weights[i])
 	}
-	if err := writePlanned(folder, files, true, inMemory(weights)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writePlanned(folder, files, true, inMemory(weights)))
 	return folder
 }
 
@@ -102,16 +86,11 @@ func foreignFolder(t testing.TB) string {
 func TestSaveLikeKeepsEverything(t *testing.T) {
 	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
-	c, weights, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, weights := must.Get2(Load(from))(t)
 	if diff := cmp.Diff([]int32{5, 6}, c.EOSTokenIDs); diff != "" {
 		t.Errorf("tokens that end a response: %s", diff)
 	}
-	if err := SaveLike(to, from, weights); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveLike(to, from, weights))
 	want := []string{
 		"LICENSE", ConfigFile, GenerationFile, "link.txt", IndexFile, "part-a.safetensors", "part-b.safetensors", "part-c.safetensors", "tokenizer.json",
 	}
@@ -131,25 +110,17 @@ func TestSaveLikeKeepsEverything(t *testing.T) {
 func TestSaveLikeInAnotherType(t *testing.T) {
 	t.Parallel()
 	from, to := foreignFolder(t), t.TempDir()
-	_, weights, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, weights := must.Get2(Load(from))(t)
 	for i := range weights {
 		weights[i].DType = ""
 		weights[i].Data[0] += 0.125
 	}
-	if err := SaveLike(to, from, weights); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveLike(to, from, weights))
 	want := strings.Replace(read(t, from, ConfigFile), `"torch_dtype" :   "bfloat16"`, `"torch_dtype" :   "float32"`, 1)
 	if diff := cmp.Diff(want, read(t, to, ConfigFile)); diff != "" {
 		t.Error(diff)
 	}
-	_, again, err := Load(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, again := must.Get2(Load(to))(t)
 	for i := range weights {
 		weights[i].DType = safetensors.F32
 	}
@@ -163,24 +134,14 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
-	weights, err := policy.Init(c, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	weights := must.Get(policy.Init(c, 3))(t)
 	from, to := writeAll(t, map[string]string{ConfigFile: string(formatConfig(c))}), t.TempDir()
 	stored := append(slices.Clone(weights), policy.Tensor{Name: policy.HeadName, Shape: weights[0].Shape, Data: weights[0].Data})
-	if err := writeTensors(filepath.Join(from, WeightsFile), stored, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeTensors(filepath.Join(from, WeightsFile), stored, nil))
 	weights[0].Data = slices.Clone(weights[0].Data)
 	weights[0].Data[5] = 7
-	if err := SaveLike(to, from, weights); err != nil {
-		t.Fatal(err)
-	}
-	f, err := safetensors.Open(filepath.Join(to, WeightsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveLike(to, from, weights))
+	f := must.Get(safetensors.Open(filepath.Join(to, WeightsFile)))(t)
 	defer f.Close()
 	head := make([]float32, weights[0].Elements())
 	if err := f.Float32To(head, policy.HeadName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
@@ -219,10 +180,7 @@ func TestDigestOfSeveralFiles(t *testing.T) {
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	from := foreignFolder(t)
-	_, want, err := Load(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, want := must.Get2(Load(from))(t)
 	for _, test := range []struct {
 		dtype     safetensors.DType
 		fileBytes int64
@@ -235,13 +193,8 @@ func TestConvert(t *testing.T) {
 		{safetensors.BF16, 1, "bfloat16", len(want)},
 	} {
 		to := t.TempDir()
-		if err := Convert(from, to, test.dtype, test.fileBytes); err != nil {
-			t.Fatal(err)
-		}
-		_, got, err := Load(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Convert(from, to, test.dtype, test.fileBytes))
+		_, got := must.Get2(Load(to))(t)
 		for i, g := range got {
 			// The weights are bfloat16 from 0.02·normal, which float16 holds too,
 			// but for those below 2^-14, which it rounds.
@@ -262,10 +215,7 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%d files, want %d", len(shards), test.files)
 		}
 		for _, path := range shards {
-			f, err := safetensors.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(safetensors.Open(path))(t)
 			if test.fileBytes > 0 && len(f.Tensors()) > 1 && f.DataBytes() > test.fileBytes {
 				t.Errorf("%s has %d bytes", path, f.DataBytes())
 			}
@@ -291,9 +241,7 @@ func TestDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	converted := t.TempDir()
-	if err := Convert(a, converted, "", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Convert(a, converted, "", 0))
 	d, err := Diff(a, converted)
 	if err != nil || !d.Equal() || d.Same != len(weights) {
 		t.Errorf("a folder and the same in one file: %+v, %v", d, err)
@@ -307,9 +255,7 @@ func TestDiff(t *testing.T) {
 	weights[0].Data[2] = 0
 	weights[0].DType = safetensors.F32
 	weights[len(weights)-1].DType = safetensors.F32
-	if err := SaveLike(b, a, weights); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SaveLike(b, a, weights))
 	if d, err = Diff(a, b); err != nil || d.Equal() {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -328,9 +274,7 @@ func TestDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	if err := Save(folder, c, other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Save(folder, c, other))
 	if d, err = Diff(a, folder); err != nil {
 		t.Fatal(err)
 	}
@@ -343,14 +287,8 @@ func TestDiff(t *testing.T) {
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	folder := foreignFolder(t)
-	x, err := Inspect(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := Digest(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(Inspect(folder))(t)
+	sum := must.Get(Digest(folder))(t)
 	// 2 layers of 2 norms of 8 are float32, 32 parameters; the rest is bfloat16.
 	if x.Family != "Qwen3" || x.Files != 3 || x.Stored[safetensors.F32] != 32 || x.Stored[safetensors.BF16] != x.Parameters-32 ||
 		x.WeightBytes != int64(2*x.Parameters+2*32) || x.SHA256 != sum || x.FLOPs[0].SequenceTokens != 16 {
@@ -366,20 +304,14 @@ func TestCarryFiles(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write := func(folder, name, content string) {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o666))
 	}
 	for _, name := range []string{"tokenizer.json", "LICENSE", "config.json", "additional_chat_templates/tools.jinja", ".git/config", "runs/log", "pytorch_model.bin"} {
 		write(from, name, "source's "+name)
 	}
 	write(to, "config.json", "own")
-	if err := CarryFiles(to, from); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, CarryFiles(to, from))
 	for name, want := range map[string]string{
 		"tokenizer.json": "source's tokenizer.json", "LICENSE": "source's LICENSE", "config.json": "own",
 		"additional_chat_templates/tools.jinja": "source's additional_chat_templates/tools.jinja",

@@ -79,6 +79,8 @@ func TestRunningMean(t *testing.T) {
 		// μ = 0.8, σ = √(0.8²+4·0.2²)/√5 = 0.4: 0 lies exactly two below, and stays.
 		{[]float64{0, 1, 1, 1, 1}, 2, .8},
 		{[]float64{.1, .7, .7, .7, .7}, 2, .58}, // the same, but for rounding
+		// A third of their sum is 9.3e-10 above each, and σ as small: none falls away.
+		{[]float64{6550770.4, 6550770.4, 6550770.4}, .5, 6550770.400000001},
 		// μ = 5/6, σ = √(30/216) = 0.3727, μ − 2σ = 0.088: 0 is left out.
 		{[]float64{1, 1, 0, 1, 1, 1}, 2, 1},
 		{[]float64{1, 1, 0, 1, 1, 1}, 0, 5. / 6}, // nothing is left out
@@ -88,7 +90,7 @@ func TestRunningMean(t *testing.T) {
 		for _, s := range c.scores {
 			w.scores = append(w.scores, shard.Stat{Value: s})
 		}
-		if got := w.mean(c.deviations); math.Abs(got-c.want) > 1e-15 {
+		if got := w.mean(c.deviations); !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("the mean of %v is %v, want %v", c.scores, got, c.want)
 		}
 	}

@@ -19,8 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -83,13 +85,13 @@ func Write(w io.Writer, base, folder string, of, files []seal.File) error {
 		if f.Same {
 			continue
 		}
-		err := eachBlock(base, folder, f, func(block, scratch []byte) error {
-			frame := encoder.EncodeAll(block, scratch[:0])
+		err := eachBlock(base, folder, f, func(block, scratch []byte) ([]byte, error) {
+			frame := encoder.EncodeAll(block, scratch)
 			if _, err := w.Write(binary.AppendUvarint(nil, uint64(len(frame)))); err != nil {
-				return err
+				return nil, err
 			}
 			_, err := w.Write(frame)
-			return err
+			return frame, err
 		})
 		if err != nil {
 			return err
@@ -111,8 +113,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// eachBlock gives the blocks of a file as they are compressed. scratch is room for that.
-func eachBlock(base, folder string, f file, use func(block, scratch []byte) error) error {
+// eachBlock gives the blocks of a file as they are compressed. use appends to scratch and returns it, for the next.
+func eachBlock(base, folder string, f file, use func(block, scratch []byte) ([]byte, error)) error {
 	now, err := os.Open(filepath.Join(folder, f.Name))
 	if err != nil {
 		return err
@@ -123,7 +125,8 @@ func eachBlock(base, folder string, f file, use func(block, scratch []byte) erro
 		return err
 	}
 	defer was.Close()
-	buffers := [3][]byte{make([]byte, blockBytes), make([]byte, blockBytes), make([]byte, 0, mostFrame)}
+	var scratch []byte
+	buffers := [2][]byte{make([]byte, min(f.Bytes, blockBytes)), make([]byte, min(f.Bytes, blockBytes))}
 	for left := f.Bytes; left > 0; left -= blockBytes {
 		block := buffers[0][:min(left, blockBytes)]
 		if _, err := io.ReadFull(now, block); err != nil {
@@ -135,7 +138,7 @@ func eachBlock(base, folder string, f file, use func(block, scratch []byte) erro
 			}
 			block = planes(buffers[1][:len(block)], block, f.Width)
 		}
-		if err := use(block, buffers[2]); err != nil {
+		if scratch, err = use(block, scratch[:0]); err != nil {
 			return err
 		}
 	}
@@ -197,7 +200,7 @@ func widthOf(base, folder string, size int64) (int, error) {
 		block := make([]byte, min(size, blockBytes))
 		_, err = f.ReadAt(block, (size-int64(len(block)))/2/4*4)
 		f.Close()
-		if err != nil && err != io.EOF {
+		if err != nil {
 			return 0, fmt.Errorf("reading %q: %w", path, err)
 		}
 		blocks[i] = block
@@ -205,9 +208,9 @@ func widthOf(base, folder string, size int64) (int, error) {
 	for i := range blocks[0] {
 		blocks[0][i] ^= blocks[1][i]
 	}
-	best, least := 1, 0
+	best, least := 0, math.MaxInt
 	for _, width := range []int{1, 2, 4} {
-		if n := len(encoder.EncodeAll(planes(blocks[1], blocks[0], width), nil)); least == 0 || n < least {
+		if n := len(encoder.EncodeAll(planes(blocks[1], blocks[0], width), nil)); n < least {
 			best, least = width, n
 		}
 	}
@@ -288,26 +291,28 @@ func restoreFile(in *bufio.Reader, base, into string, f file) (err error) {
 }
 
 func restoreBlocks(in *bufio.Reader, was io.Reader, to io.Writer, f file) error {
-	frame, decoded, block, scratch := make([]byte, mostFrame), make([]byte, 0, blockBytes), make([]byte, blockBytes), make([]byte, blockBytes)
+	var frame, plain []byte
+	buffers := [2][]byte{make([]byte, min(f.Bytes, blockBytes)), make([]byte, min(f.Bytes, blockBytes))}
 	for left := f.Bytes; left > 0; left -= blockBytes {
 		n, err := binary.ReadUvarint(in)
 		if err != nil || n > mostFrame {
 			return exitcode.Dataf("the delta is cut short or damaged")
 		}
-		if _, err := io.ReadFull(in, frame[:n]); err != nil {
+		frame = slices.Grow(frame[:0], int(n))[:n]
+		if _, err := io.ReadFull(in, frame); err != nil {
 			return exitcode.Dataf("the delta is cut short: %w", err)
 		}
-		plain, err := decoder.DecodeAll(frame[:n], decoded[:0])
-		if err != nil || int64(len(plain)) != min(left, blockBytes) {
+		if plain, err = decoder.DecodeAll(frame, plain[:0]); err != nil || int64(len(plain)) != min(left, blockBytes) {
 			return exitcode.Dataf("the delta is damaged: a block has %d bytes, %v", len(plain), err)
 		}
+		block := plain
 		if f.Width > 0 {
-			plain = numbers(block[:len(plain)], plain, f.Width)
-			if err := xor(plain, was, scratch); err != nil {
+			block = numbers(buffers[0][:len(plain)], plain, f.Width)
+			if err := xor(block, was, buffers[1]); err != nil {
 				return err
 			}
 		}
-		if _, err := to.Write(plain); err != nil {
+		if _, err := to.Write(block); err != nil {
 			return err
 		}
 	}

@@ -1,27 +1,30 @@
 package delta
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // folder writes files and lists them as a manifest does.
-func folder(t *rapid.T, dir string, contents map[string][]byte) []seal.File {
+func folder(t rapid.TB, dir string, contents map[string][]byte) []seal.File {
 	var files []seal.File
-	for _, name := range []string{"config.json", "model.safetensors", "sub/other", "tokenizer.json"} {
-		content, has := contents[name]
-		if !has {
-			continue
-		}
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		content := contents[name]
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
@@ -58,7 +61,7 @@ func TestRestore(t *testing.T) {
 			}
 		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		size := rapid.SampledFrom([]int{0, 1, 7, 999, 5000, 5001, 30_002, blockBytes + 5}).Draw(t, "size")
+		size := rapid.SampledFrom([]int{0, 1, 7, 999, 5000, 5001, 30_002}).Draw(t, "size")
 		was["model.safetensors"] = make([]byte, size)
 		for i := range was["model.safetensors"] {
 			was["model.safetensors"][i] = byte(random.Uint32())
@@ -109,6 +112,88 @@ func TestRestore(t *testing.T) {
 			t.Error("a delta with a byte too many is restored")
 		}
 	})
+}
+
+// TestWrite: a file is stored by the width that makes the block in its middle smallest, whole where the base has none of
+// its size, and not at all where it is the same; numbers and planes are each other's inverse, of a part of a number too.
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	for width, want := range map[int]string{1: "abcdefg", 2: "acegbdf", 4: "aebfcgd"} {
+		if got := planes(make([]byte, 7), []byte("abcdefg"), width); string(got) != want || string(numbers(make([]byte, 7), got, width)) != "abcdefg" {
+			t.Errorf("of width %d: %s", width, got)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	fill := func(content []byte, width int) []byte { // every last byte of a number differs from the base, which is 0
+		for i := width - 1; i < len(content); i += width {
+			content[i] = byte(random.Uint32())
+		}
+		return content
+	}
+	middle := make([]byte, 3*blockBytes+6)
+	fill(middle[blockBytes:2*blockBytes], 4)
+	fill(middle[:blockBytes], 1)
+	base, next := t.TempDir(), t.TempDir()
+	zeros := map[string][]byte{"1": make([]byte, 4000), "2": make([]byte, 4000), "4": make([]byte, 4000), "middle": make([]byte, len(middle)), "none": make([]byte, 9), "whole": {1, 2}}
+	now := map[string][]byte{"1": fill(make([]byte, 4000), 1), "2": fill(make([]byte, 4000), 2), "4": fill(make([]byte, 4000), 4), "middle": middle, "none": make([]byte, 9), "whole": {1, 2, 3}, "new": {7}, "zero": {}}
+	of, files := folder(t, base, zeros), folder(t, next, now)
+	of = slices.DeleteFunc(of, func(f seal.File) bool { return f.Name == "none" })
+	of = append(of, seal.File{Name: "none", Bytes: 9}) // of another digest: what differs is nothing
+	of, now["same"] = append(of, folder(t, base, map[string][]byte{"same": {5}})...), []byte{5}
+	files = append(files, folder(t, next, map[string][]byte{"same": {5}})...)
+	var stored bytes.Buffer
+	if err := Write(&stored, base, next, of, files); err != nil {
+		t.Fatal(err)
+	}
+	head, err := readHeader(bufio.NewReader(bytes.NewReader(stored.Bytes())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range head.Files {
+		if want := map[string]int{"1": 1, "2": 2, "4": 4, "middle": 4, "none": 1}[f.Name]; f.Width != want || f.Same != (f.Name == "same") {
+			t.Errorf("%s is stored by width %d, the same %v", f.Name, f.Width, f.Same)
+		}
+	}
+	into := t.TempDir()
+	if err := Restore(&stored, base, into); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range now {
+		if got, err := os.ReadFile(filepath.Join(into, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s comes out with %d bytes, %v", name, len(got), err)
+		}
+	}
+}
+
+// TestBadDeltas: what no writer wrote is an error of data, and a header may be long.
+func TestBadDeltas(t *testing.T) {
+	t.Parallel()
+	two := string(encoder.EncodeAll([]byte("ab"), nil))
+	sum := sha256.Sum256([]byte("ab"))
+	frame := string(rune(len(two))) + two
+	for name, c := range map[string]struct {
+		delta string
+		ok    bool
+	}{
+		"nothing in it":      {`{"format":"lathe-delta/1.0"}` + "\n", true},
+		"a long header":      {`{"format":"lathe-delta/1.0"` + strings.Repeat(" ", 3*blockBytes) + "}\n", true},
+		"too long a header":  {`{"format":"lathe-delta/1.0"` + strings.Repeat(" ", mostHeader+2*blockBytes) + "}\n", false},
+		"no header":          {`{"format":"lathe-delta/1.0"}`, false},
+		"another format":     {`{"format":"lathe-delta/2.0"}` + "\n", false},
+		"no JSON":            {`{"format":"lathe-delta/1.0"` + "\n", false},
+		"elsewhere":          {`{"format":"lathe-delta/1.0","files":[{"name":"../a","same":true}]}` + "\n", false},
+		"fewer than nothing": {`{"format":"lathe-delta/1.0","files":[{"name":"a","bytes":-1}]}` + "\n", false},
+		"a negative width":   {`{"format":"lathe-delta/1.0","files":[{"name":"a","width":-1}]}` + "\n", false},
+		"a width of five":    {`{"format":"lathe-delta/1.0","files":[{"name":"a","width":5}]}` + "\n", false},
+		"same and not":       {`{"format":"lathe-delta/1.0","files":[{"name":"a","width":1,"same":true}]}` + "\n", false},
+		"two bytes":          {fmt.Sprintf(`{"format":"lathe-delta/1.0","files":[{"name":"a","bytes":2,"sha256":"%x"}]}`, sum) + "\n" + frame, true},
+		"two bytes of three": {fmt.Sprintf(`{"format":"lathe-delta/1.0","files":[{"name":"a","bytes":3,"sha256":"%x"}]}`, sum) + "\n" + frame, false},
+		"a frame too long":   {fmt.Sprintf(`{"format":"lathe-delta/1.0","files":[{"name":"a","bytes":2,"sha256":"%x"}]}`, sum) + "\n\xff\xff\xff\xff\x0f", false},
+	} {
+		if err := Restore(strings.NewReader(c.delta), t.TempDir(), t.TempDir()); (err == nil) != c.ok || err != nil && exitcode.Code(err) != exitcode.Data {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // FuzzRestore: no bytes make Restore panic, or write outside of its folder.

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,23 +22,18 @@ func cgroupOf(mounts, membership string) cgroup {
 	type mount struct{ root, at string }
 	unified, legacy := mount{}, map[string]mount{}
 	for line := range strings.Lines(mounts) {
-		fields := strings.Fields(line)
-		dash := len(fields)
-		for i, field := range fields {
-			if field == "-" {
-				dash = i
-				break
-			}
-		}
-		if len(fields) < 6 || dash+3 >= len(fields) {
+		// ID PARENT DEVICE ROOT AT … - TYPE SOURCE OPTIONS
+		place, kind, _ := strings.Cut(line, " - ")
+		fields, system := strings.Fields(place), strings.Fields(kind)
+		if len(fields) < 5 || len(system) < 3 {
 			continue
 		}
 		m := mount{unescape(fields[3]), unescape(fields[4])}
-		switch fields[dash+1] {
+		switch system[0] {
 		case "cgroup2":
 			unified = m
 		case "cgroup":
-			for option := range strings.SplitSeq(fields[dash+3], ",") {
+			for option := range strings.SplitSeq(system[2], ",") {
 				legacy[option] = m
 			}
 		}
@@ -49,22 +43,17 @@ func cgroupOf(mounts, membership string) cgroup {
 			return ""
 		}
 		// In a container the mount shows a part of the tree.
-		inside := strings.TrimPrefix(path, strings.TrimSuffix(m.root, "/"))
-		if inside == "" || inside == "/" {
-			return m.at
-		}
-		return filepath.Join(m.at, inside)
+		return filepath.Join(m.at, strings.TrimPrefix(path, strings.TrimSuffix(m.root, "/")))
 	}
 	for line := range strings.Lines(membership) {
-		_, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, named := strings.Cut(rest, ":")
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // ID:CONTROLLERS:PATH
 		switch {
-		case !ok || !named:
-		case controllers == "":
-			g.unified = below(unified, path)
+		case len(fields) < 3:
+		case fields[1] == "":
+			g.unified = below(unified, fields[2])
 		default:
-			for controller := range strings.SplitSeq(controllers, ",") {
-				if folder := below(legacy[controller], path); folder != "" {
+			for controller := range strings.SplitSeq(fields[1], ",") {
+				if folder := below(legacy[controller], fields[2]); folder != "" {
 					g.legacy[controller] = folder
 				}
 			}
@@ -125,13 +114,13 @@ func (g cgroup) memoryLimit() (bytes float64, ok bool) {
 func (g cgroup) cores() (cores float64, ok bool) {
 	if g.unified != "" {
 		quota, period, _ := strings.Cut(strings.TrimSpace(string(contentOf(g.unified, "cpu.max"))), " ")
-		q, errQuota := strconv.ParseFloat(quota, 64)
-		p, errPeriod := strconv.ParseFloat(period, 64)
-		return q / max(1, p), errQuota == nil && errPeriod == nil && q > 0 && p > 0
+		q, known := parse(quota)
+		p, also := parse(period)
+		return q / p, known && also && q > 0 && p > 0
 	}
 	q, known := readNumber(g.legacy["cpu"], "cpu.cfs_quota_us")
 	p, also := readNumber(g.legacy["cpu"], "cpu.cfs_period_us")
-	return q / max(1, p), known && also && q > 0 && p > 0
+	return q / p, known && also && q > 0 && p > 0
 }
 
 // contentOf is what a file of a folder holds; nil where there is no such folder or file.
@@ -145,7 +134,11 @@ func contentOf(folder string, file ...string) []byte {
 
 // readNumber reads a file that holds one number.
 func readNumber(folder, file string) (value float64, ok bool) {
-	value, err := strconv.ParseFloat(string(bytes.TrimSpace(contentOf(folder, file))), 64)
+	return parse(strings.TrimSpace(string(contentOf(folder, file))))
+}
+
+func parse(text string) (value float64, ok bool) {
+	value, err := strconv.ParseFloat(text, 64)
 	return value, err == nil
 }
 
@@ -153,11 +146,10 @@ func readNumber(folder, file string) (value float64, ok bool) {
 func keyedNumber(content []byte, key string) (value float64, ok bool) {
 	for line := range strings.Lines(string(content)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
-			value, err := strconv.ParseFloat(fields[1], 64)
-			return value, err == nil
+			return parse(fields[1])
 		}
 	}
-	return 0, false
+	return value, false
 }
 
 // stallSeconds reads the total of the line "some" of pressure stall information:
@@ -171,5 +163,5 @@ func stallSeconds(content []byte) (seconds float64, ok bool) {
 		micros, err := strconv.ParseUint(strings.TrimSpace(total), 10, 64)
 		return float64(micros) / 1e6, found && err == nil
 	}
-	return 0, false
+	return seconds, false
 }

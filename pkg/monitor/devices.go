@@ -25,7 +25,7 @@ type Token struct {
 	ComputeInstance int    // of the old form; -1 else
 }
 
-// mostDevices is more than any host has.
+// mostDevices is an index that no host has: where a list of Slurm's ends at the latest.
 const mostDevices = 1 << 12
 
 // DevicesGiven reads the environment of a task: what CUDA would show it, or else
@@ -51,7 +51,7 @@ func cudaTokens(value string) []Token {
 	var tokens []Token
 	for entry := range strings.SplitSeq(value, ",") {
 		token, err := parseToken(strings.TrimSpace(entry))
-		if err != nil || len(tokens) == mostDevices {
+		if err != nil {
 			break
 		}
 		tokens = append(tokens, token)
@@ -69,12 +69,12 @@ func slurmTokens(value string) []Token {
 		from, errFrom := strconv.Atoi(first)
 		to, errTo := strconv.Atoi(last)
 		if isRange && errFrom == nil && errTo == nil {
-			for i := from; i <= to && i >= 0 && len(tokens) < mostDevices; i++ {
+			for i := from; i <= min(to, mostDevices); i++ {
 				tokens = append(tokens, Token{Index: i, GPUInstance: -1, ComputeInstance: -1})
 			}
 			continue
 		}
-		if token, err := parseToken(entry); err == nil && len(tokens) < mostDevices {
+		if token, err := parseToken(entry); err == nil {
 			tokens = append(tokens, token)
 		}
 	}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,13 +28,11 @@ type Host struct {
 // NewHost samples the process pid with all that it has started, this process
 // aside; 0 samples the host alone. cores is how many it was given; 0 asks its
 // affinity and its control group.
-func NewHost(pid int, cores float64) *Host {
-	h := &Host{root: "/proc", self: os.Getpid(), cores: cores}
-	watched := pid
-	if pid == 0 {
-		watched = h.self
-	}
-	folder := filepath.Join(h.root, strconv.Itoa(watched))
+func NewHost(pid int, cores float64) *Host { return newHost("/proc", pid, cores) }
+
+func newHost(root string, pid int, cores float64) *Host {
+	h := &Host{root: root, self: os.Getpid(), cores: cores}
+	folder := filepath.Join(h.root, strconv.Itoa(cmp.Or(pid, h.self)))
 	h.group = cgroupOf(string(contentOf(folder, "mountinfo")), string(contentOf(folder, "cgroup")))
 	if pid == 0 {
 		return h
@@ -63,12 +62,12 @@ func coresOf(pid int, group cgroup) float64 {
 // by; 0 where neither does.
 func memoryGiven(group cgroup) float64 {
 	const mebi = 1 << 20
-	if perNode, err := strconv.ParseFloat(os.Getenv("SLURM_MEM_PER_NODE"), 64); err == nil && perNode > 0 {
+	if perNode, known := parse(os.Getenv("SLURM_MEM_PER_NODE")); known && perNode > 0 {
 		return perNode * mebi
 	}
-	perCore, err := strconv.ParseFloat(os.Getenv("SLURM_MEM_PER_CPU"), 64)
-	cores, errCores := strconv.ParseFloat(os.Getenv("SLURM_CPUS_ON_NODE"), 64)
-	if err == nil && errCores == nil && perCore > 0 {
+	perCore, known := parse(os.Getenv("SLURM_MEM_PER_CPU"))
+	cores, also := parse(os.Getenv("SLURM_CPUS_ON_NODE"))
+	if known && also && perCore > 0 {
 		return perCore * cores * mebi
 	}
 	bytes, _ := group.memoryLimit()
@@ -155,13 +154,13 @@ func parseHostStat(content []byte) (busySeconds float64, cores int, ok bool) {
 			continue
 		}
 		if len(fields) < 9 {
-			return 0, 0, false
+			return busySeconds, cores, false
 		}
 		// user nice system idle iowait irq softirq steal; guests are in user.
 		for i, field := range fields[1:9] {
 			ticks, err := strconv.ParseUint(field, 10, 64)
 			if err != nil {
-				return 0, 0, false
+				return busySeconds, cores, false
 			}
 			if i != 3 && i != 4 {
 				busySeconds += float64(ticks) / clockTicks
@@ -181,7 +180,7 @@ type Alive func() bool
 func Watch(pid int) Alive {
 	first, there := readProcess("/proc", pid)
 	return func() bool {
-		now, alive := readProcess("/proc", pid)
-		return there && alive && now.startedTicks == first.startedTicks
+		now, _ := readProcess("/proc", pid) // started at 0 where there is none
+		return there && now.startedTicks == first.startedTicks
 	}
 }

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,9 +30,9 @@ type Recorder struct {
 	folder  string // of the segments: gpu/HOST of a run
 	host    string
 	task    string
-	attempt seal.Attempt
-	stem    string        // of the segments' names
-	run     seal.Manifest // what the manifests of all segments say
+	attempt int
+	stem    string                                       // of the segments' names
+	write   func(path string, rows []shard.Sample) error // seals a segment
 
 	mu      sync.Mutex // of what follows
 	series  []series
@@ -62,9 +63,12 @@ func NewRecorder(runFolder, runID, task string, attempt seal.Attempt, started ti
 		stem = "host"
 	}
 	return &Recorder{
-		folder: filepath.Join(runFolder, Folder, plainName(attempt.Host)), host: attempt.Host, task: task, attempt: attempt,
-		stem:    fmt.Sprintf("%s.%d.%d", plainName(stem), attempt.Number, started.UnixMilli()),
-		run:     seal.Manifest{Run: runID, Stage: "monitor", PolicyVersion: -1, Of: 1},
+		folder: filepath.Join(runFolder, Folder, plainName(attempt.Host)), host: attempt.Host, task: task, attempt: attempt.Number,
+		stem: fmt.Sprintf("%s.%d.%d", plainName(stem), attempt.Number, started.UnixMilli()),
+		write: func(path string, rows []shard.Sample) error {
+			_, err := shard.Write(path, rows, nil, attempt, seal.Manifest{Run: runID, Stage: "monitor", PolicyVersion: -1, Of: 1})
+			return err
+		},
 		numbers: map[series]int32{},
 	}
 }
@@ -89,18 +93,23 @@ func (r *Recorder) Add(at time.Time, during int, readings []Reading) {
 		r.since = at
 	}
 	for _, reading := range readings {
-		if len(r.points) >= mostKept {
-			r.dropped++
-			continue
-		}
-		key := series{reading.Device, reading.Name, reading.Detail}
-		number, known := r.numbers[key]
-		if !known {
-			number = int32(len(r.series))
-			r.series, r.numbers[key] = append(r.series, key), number
-		}
-		r.points = append(r.points, point{at.UnixMicro(), reading.Value, number, int16(during)})
+		r.keep(series{reading.Device, reading.Name, reading.Detail}, point{micros: at.UnixMicro(), value: reading.Value, phase: int16(during)})
 	}
+}
+
+// keep adds a point of a series, or counts it where there is no room. The caller holds mu.
+func (r *Recorder) keep(key series, p point) {
+	if len(r.points) >= mostKept {
+		r.dropped++
+		return
+	}
+	number, known := r.numbers[key]
+	if !known {
+		number = int32(len(r.series))
+		r.series, r.numbers[key] = append(r.series, key), number
+	}
+	p.series = number
+	r.points = append(r.points, p)
 }
 
 // Due reports whether it is time to seal a segment.
@@ -132,31 +141,21 @@ func (r *Recorder) Seal() error {
 	}
 	slices.SortStableFunc(points, func(a, b point) int {
 		x, y := known[a.series], known[b.series]
-		switch {
-		case a.series == b.series && a.micros < b.micros:
-			return -1
-		case a.series == b.series:
-			return int(min(1, a.micros-b.micros))
-		case x.device != y.device:
-			return strings.Compare(x.device, y.device)
-		case x.name != y.name:
-			return strings.Compare(x.name, y.name)
-		}
-		return strings.Compare(x.detail, y.detail)
+		return cmp.Or(strings.Compare(x.device, y.device), strings.Compare(x.name, y.name), strings.Compare(x.detail, y.detail), cmp.Compare(a.micros, b.micros))
 	})
 	rows := make([]shard.Sample, len(points))
 	for i, p := range points {
 		s := known[p.series]
 		rows[i] = shard.Sample{
 			Time: p.micros, Host: r.host, Device: s.device, Name: s.name, Value: p.value, Detail: s.detail,
-			Task: r.task, Attempt: int32(r.attempt.Number),
+			Task: r.task, Attempt: int32(r.attempt),
 		}
 		if p.phase >= 0 {
 			rows[i].Phase = phase.Phase(p.phase).String()
 		}
 	}
 	path := filepath.Join(r.folder, fmt.Sprintf("%s-%04d.parquet", r.stem, r.number))
-	if _, err := shard.Write(path, rows, nil, r.attempt, r.run); err != nil {
+	if err := r.write(path, rows); err != nil {
 		r.putBack(points, known)
 		return err
 	}
@@ -177,17 +176,6 @@ func (r *Recorder) putBack(points []point, known []series) {
 	}
 	r.since = time.UnixMicro(points[0].micros)
 	for _, p := range newer {
-		s := newerSeries[p.series]
-		if len(r.points) >= mostKept {
-			r.dropped++
-			continue
-		}
-		number, there := r.numbers[s]
-		if !there {
-			number = int32(len(r.series))
-			r.series, r.numbers[s] = append(r.series, s), number
-		}
-		p.series = number
-		r.points = append(r.points, p)
+		r.keep(newerSeries[p.series], p)
 	}
 }

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ type Replay struct {
 // NewReplay reads rows of segments again.
 func NewReplay(rows []shard.Sample) *Replay {
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b shard.Sample) int { return int(max(-1, min(1, a.Time-b.Time))) })
+	slices.SortStableFunc(rows, func(a, b shard.Sample) int { return cmp.Compare(a.Time, b.Time) })
 	return &Replay{rows: rows}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
@@ -34,13 +35,8 @@ func TestPagesInBrowser(t *testing.T) {
 	for i := range rows {
 		rows[i].Prompt, rows[i].Response, rows[i].Extracted = long, long, long+"!"
 	}
-	page, err := html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows)))(t)
 	file := filepath.Join(t.TempDir(), "full.html")
-	if err := os.WriteFile(file, page, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, page, 0o666))
 	webpagetest.Check(t, filepath.Join(done.run.Dir.Report(), "index.html"), filepath.Join(begun.run.Dir.Report(), "index.html"), file)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -172,14 +173,8 @@ func TestShardedLearner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "schedule.gradient_shards=2", "loss.mini_batches=2")
 	for step, m := range []map[string]float64{
-		{
-			"tokens": 30, "trained_tokens": 10, "optimizer_steps": 1, "loss": 1, "entropy": 1, "grad_norm": 2,
-			"ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0,
-		},
-		{
-			"tokens": 50, "trained_tokens": 30, "optimizer_steps": 1, "loss": 2, "entropy": 2, "grad_norm": 4,
-			"ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5,
-		},
+		{"tokens": 30, "trained_tokens": 10, "optimizer_steps": 1, "loss": 1, "entropy": 1, "grad_norm": 2, "ratio_deviation_max": 0, "first_step_ratio_deviation_max": 0},
+		{"tokens": 50, "trained_tokens": 30, "optimizer_steps": 1, "loss": 2, "entropy": 2, "grad_norm": 4, "ratio_deviation_max": 0.5, "first_step_ratio_deviation_max": 0.5},
 	} {
 		a, manifest := f.job("a", float64(step), float64(step+1), graph.StageLearn, 1, 0, 1, m)
 		manifest.Step = step
@@ -217,13 +212,8 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("ledger %+v, want 4 planned and pending", s.Ledger)
 	}
 	encoded := map[string]json.RawMessage{}
-	content, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(content, &encoded); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(s))(t)
+	must.Do(t, json.Unmarshal(content, &encoded))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "greedy_accuracy_after", "delta_k", "corrections", "policy_sha256",
 		"accuracy_by_version", "accuracy_by_kind", "accuracy_gain",
@@ -296,9 +286,7 @@ func TestLeftOutShards(t *testing.T) {
 		t.Errorf("left out %d, series %v, ledger %v", s.LeftOutShards, *s.Series[0].LeftOutShards, s.Ledger.Dropped)
 	}
 	var text strings.Builder
-	if err := Text(&text, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Text(&text, s))
 	if !strings.Contains(text.String(), "1 shard left out") {
 		t.Errorf("the text does not say so:\n%s", &text)
 	}
@@ -319,9 +307,7 @@ func TestSkippedLearner(t *testing.T) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	f := finished(t)
-	if err := os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(f.run.Dir.Evaluation(2, 0), []byte("short"), 0o666))
 	_, err := measure.Of(f.run).Summary(context.Background())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "00000.parquet") {
 		t.Errorf("damage gives %v, want a data error that names the file", err)
@@ -331,14 +317,9 @@ func TestDamage(t *testing.T) {
 // The keys of summary.json that people and programs lean on.
 func TestSummaryKeys(t *testing.T) {
 	t.Parallel()
-	content, err := json.Marshal(finished(t).collect())
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(json.Marshal(finished(t).collect()))(t)
 	var s map[string]any
-	if err := json.Unmarshal(content, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(content, &s))
 	for _, key := range []string{
 		"accuracy_before", "accuracy_after", "accuracy_by_step", "wall_seconds", "wall_seconds_by_stage",
 		"tokens", "outcomes", "ledger", "policy_sha256",

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
@@ -51,17 +52,9 @@ func newFixture(t testing.TB, settings ...string) *fixture {
 	t.Helper()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "fixture.yaml")
-	if err := os.WriteFile(path, []byte(fixtureRecipe), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := recipe.Load(path, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := rundir.Create(context.Background(), graph.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(fixtureRecipe), 0o666))
+	resolved := must.Get(recipe.Load(path, settings))(t)
+	r := must.Get(rundir.Create(context.Background(), graph.Dir(filepath.Join(folder, "run")), resolved, seal.Attempt{Host: "a"}, "test"))(t)
 	return &fixture{t, r}
 }
 

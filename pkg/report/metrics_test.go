@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -18,19 +19,13 @@ import (
 
 func metricsOf(t *testing.T, r *rundir.Run, k int) []shard.Metric {
 	t.Helper()
-	rows, _, err := measure.Metrics(context.Background(), r, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows, _ := must.Get2(measure.Metrics(context.Background(), r, k))(t)
 	return rows
 }
 
 func usageOf(t *testing.T, r *rundir.Run, k int) []shard.Usage {
 	t.Helper()
-	_, rows, err := measure.Metrics(context.Background(), r, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, rows := must.Get2(measure.Metrics(context.Background(), r, k))(t)
 	return rows
 }
 
@@ -55,10 +50,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("usage of iteration 0 (-want +got):\n%s", diff)
 	}
 	rows := metricsOf(t, f.run, 1)
-	sealed, m, err := shard.Read[shard.Metric](context.Background(), f.run.Dir.Metrics(1), seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed, m := must.Get2(shard.Read[shard.Metric](context.Background(), f.run.Dir.Metrics(1), seal.Options{}))(t)
 	if diff := cmp.Diff(rows, sealed); diff != "" {
 		t.Errorf("what is sealed differs from what was returned:\n%s", diff)
 	}
@@ -103,9 +95,7 @@ func TestDamagedMetrics(t *testing.T) {
 	ctx := context.Background()
 	metrics, usage := metricsOf(t, f.run, 2), usageOf(t, f.run, 2)
 	for _, path := range []string{f.run.Dir.Metrics(2), f.run.Dir.Usage(2)} {
-		if err := os.WriteFile(path, []byte("damage"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("damage"), 0o666))
 		if diff := cmp.Diff(metrics, metricsOf(t, f.run, 2)) + cmp.Diff(usage, usageOf(t, f.run, 2)); diff != "" {
 			t.Errorf("sealed and gathered metrics differ:\n%s", diff)
 		}

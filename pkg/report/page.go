@@ -313,10 +313,14 @@ func said(s Summary) []string {
 		words = append(words, fmt.Sprintf("The largest deviation of an importance ratio from 1 was %.3g over first optimizer steps and %.3g over all.", *first, *ratio))
 	}
 	if s.LeftOutShards > 0 {
-		words = append(words, fmt.Sprintf("%d %s used up the attempts and was left out; the responses are in the ledger as dropped.", s.LeftOutShards, plural(s.LeftOutShards, "shard")))
+		verb := "were"
+		if s.LeftOutShards == 1 {
+			verb = "was"
+		}
+		words = append(words, fmt.Sprintf("%d %s used up the attempts and %s left out; the responses are in the ledger as dropped.", s.LeftOutShards, plural(s.LeftOutShards, "shard"), verb))
 	}
 	if n := len(s.Ledger.Problems); n > 0 {
-		words = append(words, fmt.Sprintf("The ledger has %d contradictions: see lathe verify.", n))
+		words = append(words, fmt.Sprintf("The ledger has %d %s: see lathe verify.", n, plural(n, "contradiction")))
 	}
 	return words
 }

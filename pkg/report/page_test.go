@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -63,14 +64,9 @@ func TestWrite(t *testing.T) {
 	if diff := cmp.Diff(want, f.names()); diff != "" {
 		t.Errorf("files of the report (-want +got):\n%s", diff)
 	}
-	content, err := os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(f.run.Dir.Report(), "summary.json")))(t)
 	var read Summary
-	if err := json.Unmarshal(content, &read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(content, &read))
 	s.Newest = nil // which the file does not have
 	if diff := cmp.Diff(s, read); diff != "" {
 		t.Errorf("summary.json is not the summary (-want +got):\n%s", diff)
@@ -126,11 +122,7 @@ func TestPageOfALiveRun(t *testing.T) {
 	}{
 		{func() {}, []string{first, "Iterations 1 to 12.", others + "v000000, v000002, v000004, …, v000012."}, []string{"What it learned"}},
 		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shards are sealed."}, []string{first, "What it learned"}},
-		{
-			func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) },
-			[]string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."},
-			[]string{"so far", "before: policy", first},
-		},
+		{func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) }, []string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."}, []string{"so far", "before: policy", first}},
 		{
 			func() {
 				f.iterations()
@@ -240,10 +232,7 @@ func TestLateAndCarriedShards(t *testing.T) {
 		t.Errorf("series %+v", s.Series)
 	}
 	shards := func(k int) (list []int32) {
-		rows, _, err := measure.Metrics(context.Background(), f.run, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows, _ := must.Get2(measure.Metrics(context.Background(), f.run, k))(t)
 		for _, row := range rows {
 			if row.Stage == "rollout" && row.Name == "responses" {
 				list = append(list, 10*row.Iteration+row.Shard)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -117,9 +118,7 @@ func fakeSlurm(b *testing.B, states, names string) {
 		"scancel":  "#!/bin/bash\n",
 		"squeue":   fmt.Sprintf("#!/bin/bash\ncase \" $* \" in *\" -j \"*) cat %[1]s/states;; *\" -r \"*) cat %[1]s/names;; esac\n", folder),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o777); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o777))
 	}
 	b.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 }
@@ -170,9 +169,7 @@ func BenchmarkAdvance(b *testing.B) {
 			b.Run(fmt.Sprintf("shards=%d/done=%d", shards, done), func(b *testing.B) {
 				f := underWay(b, shards, done)
 				// What was done is pruned by the gates that see it, one policy at a time.
-				if err := advanceOnce(b.Context(), f.run); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, advanceOnce(b.Context(), f.run))
 				for b.Loop() {
 					timed(b, f.run, "advance", shards)
 				}

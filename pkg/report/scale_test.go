@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/internal/cputime"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/compact"
@@ -114,9 +115,7 @@ func timed(b *testing.B, r *rundir.Run, command string, shards int) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began, used := time.Now(), cputime.Spent(b, true)
-		if err := commands[command](b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, commands[command](b.Context(), r))
 		wall, cpu = min(wall, time.Since(began).Seconds()), min(cpu, (cputime.Spent(b, true)-used).Seconds())
 		runtime.ReadMemStats(&after)
 		allocated = min(allocated, float64(after.TotalAlloc-before.TotalAlloc)/(1<<20))
@@ -153,10 +152,7 @@ func peak(b *testing.B, r *rundir.Run, command string) float64 {
 	b.Helper()
 	_, rest, _ := strings.Cut(alone(b, r, command), "VmHWM:")
 	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kilobytes, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	kilobytes := must.Get(strconv.ParseFloat(number, 64))(b)
 	return kilobytes / (1 << 10)
 }
 
@@ -169,10 +165,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 	}
 	trace := filepath.Join(b.TempDir(), "trace")
 	alone(b, r, command, "strace", "-f", "-y", "-o", trace, "-e", "trace=%file,getdents64,fstat,fsync,fdatasync")
-	file, err := os.Open(trace)
-	if err != nil {
-		b.Fatal(err)
-	}
+	file := must.Get(os.Open(trace))(b)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -181,9 +174,7 @@ func operations(b *testing.B, r *rundir.Run, command string) (n float64) {
 			n++
 		}
 	}
-	if err := lines.Err(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, lines.Err())
 	return n
 }
 
@@ -202,10 +193,7 @@ func TestScaleCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(os.ReadFile("/proc/self/status"))(t)
 	t.Logf("%s", said)
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -19,23 +20,14 @@ import (
 func smokeRun(t *testing.T) *rundir.Run {
 	t.Helper()
 	ctx := context.Background()
-	resolved, err := recipe.Load(filepath.Join("..", "..", "jobs", "smoke.yaml"), []string{"warm_start.steps=300"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolved := must.Get(recipe.Load(filepath.Join("..", "..", "jobs", "smoke.yaml"), []string{"warm_start.steps=300"}))(t)
 	attempt := seal.AttemptFromEnv()
-	r, err := rundir.Create(ctx, graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, attempt, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(rundir.Create(ctx, graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, attempt, "test"))(t)
 	w := worker.New(r, attempt, "test", t.Logf)
 	surveyor := survey.New(r.Graph)
 	for {
 		surveyor.Refresh()
-		found, err := drive.CloseAll(ctx, r, surveyor, attempt, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(drive.CloseAll(ctx, r, surveyor, attempt, "test"))(t)
 		if found.Done {
 			return r
 		}
@@ -57,10 +49,7 @@ func TestRealRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a whole run takes some seconds")
 	}
-	s, err := Write(context.Background(), smokeRun(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Write(context.Background(), smokeRun(t)))(t)
 	for key, reason := range s.Missing {
 		t.Errorf("%s is not known: %s", key, reason)
 	}

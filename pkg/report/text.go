@@ -142,7 +142,7 @@ func at(values []float64, i int) *float64 {
 
 func (t *textReport) kinds() {
 	for _, b := range kindTables(t.s) {
-		t.line("\n" + b.title)
+		t.line("\n%s", b.title)
 		t.table(b.rows())
 	}
 }
@@ -157,7 +157,7 @@ func kindName(kind string) string {
 // curve draws the mean reward over iterations.
 func (t *textReport) curve() {
 	var rewards []float64
-	first := 0
+	first, last := 0, 0
 	for _, it := range t.s.Series {
 		if it.RewardMean == nil {
 			continue
@@ -165,12 +165,12 @@ func (t *textReport) curve() {
 		if len(rewards) == 0 {
 			first = it.Iteration
 		}
-		rewards = append(rewards, *it.RewardMean)
+		rewards, last = append(rewards, *it.RewardMean), it.Iteration
 	}
 	if len(rewards) < 2 {
 		return
 	}
-	t.line("\nMean training reward, iterations %d to %d", first, first+len(rewards)-1)
+	t.line("\nMean training reward, iterations %d to %d", first, last)
 	options := []asciigraph.Option{asciigraph.Height(curveHeight), asciigraph.Precision(2), asciigraph.Offset(4)}
 	if len(rewards) != curveWidth {
 		options = append(options, asciigraph.Width(curveWidth))
@@ -224,8 +224,8 @@ func ledgerWords(s Summary) string {
 		dropped += n
 	}
 	words := grouped(int64(s.Ledger.Planned)) + " responses planned"
-	if s.Ledger.Segments > s.Ledger.Planned-s.Ledger.Pending {
-		words += ", " + grouped(int64(s.Ledger.Segments)) + " segments"
+	if n := s.Ledger.Segments; n > s.Ledger.Planned-s.Ledger.Pending {
+		words += ", " + grouped(int64(n)) + " " + plural(n, "segment")
 	}
 	words += fmt.Sprintf(": %s trained on, %s dropped", grouped(int64(s.Ledger.Trained)), grouped(int64(dropped)))
 	if dropped > 0 {
@@ -233,7 +233,7 @@ func ledgerWords(s Summary) string {
 	}
 	words += fmt.Sprintf(", %s pending", grouped(int64(s.Ledger.Pending)))
 	if s.Ledger.Waiting > 0 {
-		words += fmt.Sprintf(", %s segments waiting for a batch", grouped(int64(s.Ledger.Waiting)))
+		words += fmt.Sprintf(", %s %s waiting for a batch", grouped(int64(s.Ledger.Waiting)), plural(s.Ledger.Waiting, "segment"))
 	}
 	if n := len(s.Ledger.Problems); n > 0 {
 		words += fmt.Sprintf("; %d %s: see lathe verify", n, plural(n, "contradiction"))

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // An adopted file is the same file, or a copy where there are no links; a
@@ -16,25 +18,16 @@ import (
 func TestAdopt(t *testing.T) {
 	dir := t.TempDir()
 	blob, named := filepath.Join(dir, "blob"), filepath.Join(dir, "model.safetensors")
-	if err := os.WriteFile(blob, []byte("weights"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("blob", named); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(blob, []byte("weights"), 0o666))
+	must.Do(t, os.Symlink("blob", named))
 	for _, linked := range []bool{true, false} {
 		if !linked {
 			link = func(_, _ string) error { return syscall.EXDEV }
 			defer func() { link = os.Link }()
 		}
 		path := filepath.Join(dir, map[bool]string{true: "linked", false: "copied"}[linked])
-		w, err := CreateFolder(path, Attempt{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Adopt("model.safetensors", named); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(CreateFolder(path, Attempt{}))(t)
+		must.Do(t, w.Adopt("model.safetensors", named))
 		link = os.Link // Commit needs it
 		if _, err := w.Commit(Manifest{}); err != nil {
 			t.Fatal(err)
@@ -50,10 +43,7 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("linked %v: %v", linked, err)
 		}
 	}
-	w, err := CreateFolder(filepath.Join(dir, "none"), Attempt{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(CreateFolder(filepath.Join(dir, "none"), Attempt{}))(t)
 	defer w.Abort()
 	if err := w.Adopt("x", filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there was adopted: %v", err)

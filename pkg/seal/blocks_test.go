@@ -11,27 +11,21 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // writeBlocks seals bytes of which parts can be read.
 func writeBlocks(t testing.TB, path string, data []byte) Manifest {
 	t.Helper()
-	w, err := Create(path, Attempt{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path, Attempt{}))(t)
 	w.InBlocks()
 	for chunk := data; len(chunk) > 0; { // across the borders of blocks
 		n := min(len(chunk), blockBytes-7)
-		if _, err := w.Write(chunk[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(chunk[:n]))(t)
 		chunk = chunk[n:]
 	}
-	m, err := w.Commit(Manifest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(w.Commit(Manifest{}))(t)
 	return m
 }
 
@@ -80,13 +74,8 @@ func TestReadAtDamage(t *testing.T) {
 	data := numbered(2*blockBytes + 5)
 	writeBlocks(t, path, data)
 	data[blockBytes+1] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, _, err := OpenAt(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
+	r, _ := must.Get2(OpenAt(t.Context(), path, Options{}))(t)
 	defer r.Close()
 	p := make([]byte, 5)
 	for _, c := range []struct {
@@ -101,9 +90,7 @@ func TestReadAtDamage(t *testing.T) {
 	if !errors.Is(r.Err(), ErrDamaged) || r.BytesRead() != 4*blockBytes+5 {
 		t.Errorf("%v after %d bytes", r.Err(), r.BytesRead())
 	}
-	if err := os.Truncate(path, 4); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(path, 4))
 	if _, err := r.ReadAt(p, 2*blockBytes); !errors.Is(err, ErrDamaged) {
 		t.Errorf("of a file that was cut: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The crash test: several writers seal the same shards at once, each killed
@@ -85,9 +87,7 @@ func TestKilledWriters(t *testing.T) {
 }
 
 func crashRound(t *testing.T, dir string, kills int) {
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o777))
 	// Readers note the first valid digest of each shard: it must never change.
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make([]string, crashShards)

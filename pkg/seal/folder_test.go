@@ -11,20 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // writeFolder seals a folder with the given files, by relative name.
 func writeFolder(t *testing.T, path string, files map[string]string) (Manifest, error) {
 	t.Helper()
-	w, err := CreateFolder(path, testAttempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(CreateFolder(path, testAttempt))(t)
 	for name, text := range files {
 		file := filepath.Join(w.Path(), name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o777))
 		put(t, file, []byte(text))
 	}
 	return w.Commit(Manifest{})
@@ -36,10 +32,7 @@ func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "policy", "v000001")
-	m, err := writeFolder(t, path, policyFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(writeFolder(t, path, policyFiles))(t)
 	want := []File{{"a.b", 2, shaOf("22")}, {"a/b/y", 0, shaOf("")}, {"a/x", 1, shaOf("1")}, {"config.json", 2, shaOf("{}")}}
 	if d := cmp.Diff(want, m.Files); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
@@ -87,9 +80,7 @@ func TestFolderDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "v000001")
-			if _, err := writeFolder(t, path, policyFiles); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(writeFolder(t, path, policyFiles))(t)
 			c.spoil(path)
 			err := readers["Verify"](path, Options{})
 			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
@@ -119,9 +110,7 @@ func TestFolderWithoutManifest(t *testing.T) {
 		"empty":    func(path string) { os.RemoveAll(path); os.Mkdir(path, 0o777) },
 	} {
 		path := filepath.Join(t.TempDir(), "v000001")
-		if _, err := writeFolder(t, path, policyFiles); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(writeFolder(t, path, policyFiles))(t)
 		os.Remove(ManifestPath(path))
 		spoil(path)
 		if _, err := writeFolder(t, path, policyFiles); err != nil {
@@ -147,9 +136,7 @@ func TestFolderRefusesWhatItCannotSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/null", filepath.Join(w.Path(), "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/null", filepath.Join(w.Path(), "link")))
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a symbolic link: %v, want our bug", err)
 	}
@@ -171,18 +158,11 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "model")
 	place := func(content string) error {
-		w, err := CreateFolder(path, Attempt{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(CreateFolder(path, Attempt{}))(t)
+		must.Do(t, os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte(content), 0o666))
 		return w.Place()
 	}
-	if err := place("first"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, place("first"))
 	if err := place("second"); exitcode.Code(err) != exitcode.Usage {
 		t.Fatalf("placing on a taken name: %v", err)
 	}

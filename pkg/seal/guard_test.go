@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // guarded seals text at path as a person's own.
@@ -46,9 +47,7 @@ func TestGuard(t *testing.T) {
 	// manifest has its name.
 	promise := func(t *testing.T, path, text string) {
 		write(t, path, text)
-		if err := os.Rename(ManifestPath(path), testAttempt.tempPath(ManifestPath(path))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(ManifestPath(path), testAttempt.tempPath(ManifestPath(path))))
 	}
 	for _, c := range []struct {
 		name  string
@@ -74,21 +73,15 @@ func TestGuard(t *testing.T) {
 			put(t, ManifestPath(path), get(t, ManifestPath(path+"2")))
 		}},
 		{name: "a folder of somebody's", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
-			if err := os.MkdirAll(filepath.Join(path, "thesis"), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(path, "thesis"), 0o777))
 			put(t, filepath.Join(path, "thesis", "a.tex"), []byte("mine"))
 		}},
 		{name: "a sealed folder", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
-			if _, err := writeFolder(t, path, policyFiles); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(writeFolder(t, path, policyFiles))(t)
 		}},
 		{name: "a manifest whose data is gone", make: func(t *testing.T, path string) {
 			write(t, path, "old")
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(path))
 		}},
 		{name: "what a killed writer left", make: func(t *testing.T, path string) { promise(t, path, "old") }},
 		{name: "what a killed writer left, changed after", check: exitcode.Usage, write: exitcode.Usage, make: func(t *testing.T, path string) {
@@ -132,14 +125,9 @@ func TestGuardFolder(t *testing.T) {
 	path := filepath.Join(dir, "out")
 	a := testAttempt
 	a.Guard = true
-	w, err := CreateFolder(path, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(CreateFolder(path, a))(t)
 	put(t, filepath.Join(w.Path(), "weights"), []byte("new"))
-	if err := os.MkdirAll(filepath.Join(path, "thesis"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(path, "thesis"), 0o777))
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("sealing over a folder: %v", err)
 	}

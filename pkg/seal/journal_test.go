@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func openJournal(t *testing.T, output, key string) (*Journal, map[int]string) {
 	t.Helper()
-	j, rows, err := OpenJournal(output, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, rows := must.Get2(OpenJournal(output, key))(t)
 	found := map[int]string{}
 	for index, row := range rows {
 		found[index] = string(row)
@@ -31,40 +30,23 @@ func TestJournal(t *testing.T) {
 		t.Errorf("a new journal has %v", rows)
 	}
 	for index, row := range []string{"x", "y"} {
-		if err := j.Append(index, row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(index, row))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(JournalPath(output))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
+	content := must.Get(os.ReadFile(JournalPath(output)))(t)
 	for cut := range content { // a kill at any byte
-		if err := os.WriteFile(JournalPath(output), content[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(JournalPath(output), content[:cut], 0o600))
 		j, before := openJournal(t, output, "a")
-		if err := j.Append(7, "z"); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(7, "z"))
+		must.Do(t, j.Close())
 		j, after := openJournal(t, output, "a")
 		before[7] = `"z"`
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Fatalf("cut at byte %d (-want +got):\n%s", cut, diff)
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Close())
 	}
-	if err := os.WriteFile(JournalPath(output), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(JournalPath(output), content, 0o600))
 	j, rows = openJournal(t, output, "a")
 	if diff := cmp.Diff(map[int]string{0: `"x"`, 1: `"y"`}, rows); diff != "" {
 		t.Errorf("after all (-want +got):\n%s", diff)
@@ -76,9 +58,7 @@ func TestJournal(t *testing.T) {
 	if len(rows) != 0 {
 		t.Errorf("a journal that was removed has %v", rows)
 	}
-	if err := other.Append(0, "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Append(0, "x"))
 	if _, rows = openJournal(t, output, "a"); len(rows) != 0 {
 		t.Errorf("rows of other inputs count: %v", rows)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func testManifest() Manifest {
@@ -24,10 +26,7 @@ func testManifest() Manifest {
 
 func encoded(t testing.TB, m Manifest) []byte {
 	t.Helper()
-	data, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(m.encode())(t)
 	return data
 }
 
@@ -41,10 +40,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	t.Parallel()
 	m := testManifest()
 	data := encoded(t, m)
-	got, err := parseManifest(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(parseManifest(data))(t)
 	if d := cmp.Diff(m, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

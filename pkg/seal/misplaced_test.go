@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // misplacements put something else in the place of a file.
@@ -115,16 +116,12 @@ func TestSealOverAFolderWithAGiant(t *testing.T) {
 		return err
 	}
 	for _, manifest := range []bool{true, false} {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write())
 		if err := os.Truncate(filepath.Join(path, "part"), 4<<40); err != nil {
 			t.Skip(err)
 		}
 		if !manifest {
-			if err := os.Remove(ManifestPath(path)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(ManifestPath(path)))
 		}
 		if err := write(); err != nil {
 			t.Errorf("manifest %v: %v", manifest, err)

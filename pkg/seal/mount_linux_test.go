@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // mountSmall mounts a file system of 64 KiB in memory.
@@ -52,9 +53,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("with %d bytes used: left behind %q", used, got)
 			}
 		}
-		if err := Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Remove(path))
 	}
 	if failed < 2 {
 		t.Errorf("the disk was full %d times, expected for data and for manifest", failed)
@@ -67,10 +66,7 @@ func TestFullDiskFolder(t *testing.T) {
 	t.Parallel()
 	dir := mountSmall(t)
 	path := filepath.Join(dir, "v000001")
-	w, err := CreateFolder(path, testAttempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(CreateFolder(path, testAttempt))(t)
 	put(t, filepath.Join(w.Path(), "config.json"), []byte("{}"))
 	put(t, filepath.Join(dir, "filler"), make([]byte, 60<<10)) // all that is left
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.IO {
@@ -79,9 +75,7 @@ func TestFullDiskFolder(t *testing.T) {
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("left behind: %q", got)
 	}
-	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "filler")))
 	if _, err := writeFolder(t, path, policyFiles); err != nil {
 		t.Errorf("with room again: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -19,17 +20,9 @@ func TestPrune(t *testing.T) {
 	}
 	write := func() seal.Manifest {
 		t.Helper()
-		w, err := seal.CreateFolder(path, seal.AttemptFromEnv())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(w.Path(), "weights"), []byte("12345"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		m, err := w.Commit(seal.Manifest{Stage: "learn"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(seal.CreateFolder(path, seal.AttemptFromEnv()))(t)
+		must.Do(t, os.WriteFile(filepath.Join(w.Path(), "weights"), []byte("12345"), 0o644))
+		m := must.Get(w.Commit(seal.Manifest{Stage: "learn"}))(t)
 		return m
 	}
 	was := write()
@@ -51,9 +44,7 @@ func TestPrune(t *testing.T) {
 
 	// A kill between the two steps.
 	write()
-	if err := os.Rename(seal.ManifestPath(path), seal.PrunedPath(path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(seal.ManifestPath(path), seal.PrunedPath(path)))
 	if freed, err := seal.Prune(t.Context(), path); err != nil || freed != was.Bytes {
 		t.Errorf("after a kill it frees %d bytes: %v", freed, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func TestNotSealed(t *testing.T) {
@@ -93,18 +94,14 @@ func TestDamageIsNoticed(t *testing.T) {
 		}
 		check("extended "+file, file, append(bytes.Clone(data), 0), false)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	for name, read := range readers {
 		err := read(path, Options{})
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "its manifest is there, but 00001.parquet is missing") {
 			t.Errorf("%s without data: %v", name, err)
 		}
 	}
-	if err := os.Mkdir(path, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path, 0o777))
 	for name, read := range readers {
 		if err := read(path, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s of a folder in its place: %v", name, err)

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func TestReplaceUnsealed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "report", "index.html")
 	for _, content := range []string{"first", "second, longer", ""} {
-		if err := Replace(path, []byte(content), Attempt{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Replace(path, []byte(content), Attempt{}))
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != content {
 			t.Errorf("content %q, %v, want %q", got, err, content)
@@ -33,9 +33,7 @@ func TestReplaceUnsealedWithoutLinks(t *testing.T) {
 	link = func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM} }
 	path := filepath.Join(t.TempDir(), "summary.json")
 	for _, content := range []string{"first", "second"} {
-		if err := Replace(path, []byte(content), Attempt{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Replace(path, []byte(content), Attempt{}))
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "second" {
 		t.Errorf("content %q, %v", got, err)

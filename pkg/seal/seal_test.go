@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -43,10 +44,7 @@ func write(t *testing.T, path, text string) Manifest {
 // names lists a folder, temporary files included.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -56,17 +54,12 @@ func names(t *testing.T, dir string) []string {
 
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o666))
 }
 
 func get(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return data
 }
 
@@ -83,14 +76,9 @@ func TestCommit(t *testing.T) {
 	a := testAttempt
 	a.PID = 99
 	a.Clock = func() time.Time { return at }
-	w, err := Create(path, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path, a))(t)
 	for _, part := range []string{"ab", "", "c"} {
-		if _, err := w.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write([]byte(part)))(t)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 || !strings.HasPrefix(got[0], ".plan.parquet.4711_3.2.99-") || !strings.HasSuffix(got[0], ".tmp") {
 		t.Errorf("before the commit the folder holds %q", got)
@@ -101,10 +89,7 @@ func TestCommit(t *testing.T) {
 		Metrics: map[string]float64{"reward_mean": 0.1}, Notes: map[string]json.RawMessage{"preset": json.RawMessage(`{"clip":0.2}`)},
 		BinaryVersion: "v0.1.0",
 	}
-	m, err := w.Commit(given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(w.Commit(given))(t)
 	want := given
 	want.Format, want.Name, want.Kind, want.Bytes = "lathe-manifest/1.3", "plan.parquet", KindFile, 3
 	// SHA-256 of "abc": FIPS 180-4, appendix example.
@@ -146,17 +131,10 @@ func TestCommit(t *testing.T) {
 func TestAbortLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w, err := Create(filepath.Join(dir, "x"), testAttempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(filepath.Join(dir, "x"), testAttempt))(t)
 	fmt.Fprint(w, "text")
-	if err := w.Abort(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Abort(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Abort())
+	must.Do(t, w.Abort())
 	if got := names(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %q", got)
 	}
@@ -351,10 +329,7 @@ func TestClaimHasOneWinner(t *testing.T) {
 }
 
 func TestAttemptFromEnv(t *testing.T) {
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	for _, c := range []struct {
 		env  map[string]string
 		want Attempt
@@ -389,10 +364,7 @@ func TestRacingWriters(t *testing.T) {
 		start := make(chan struct{})
 		results := make(chan Manifest, writers)
 		for i := range writers {
-			w, err := Create(path, testAttempt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(Create(path, testAttempt))(t)
 			fmt.Fprintf(w, "writer %d", i*(round%2))
 			go func() {
 				<-start

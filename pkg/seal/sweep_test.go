@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func TestTempNamesCanBeTakenApart(t *testing.T) {
@@ -56,10 +58,7 @@ func deadPID(t *testing.T) int {
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	local := localJob(host)
 	dead := deadPID(t)
 	const hour = time.Hour
@@ -86,9 +85,7 @@ func TestSweep(t *testing.T) {
 		name := fmt.Sprintf(".00001.parquet.%s_0.0.%d-1.tmp", c.job, c.pid)
 		put(t, filepath.Join(dir, name), nil)
 		then := time.Now().Add(-c.age)
-		if err := os.Chtimes(filepath.Join(dir, name), then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(dir, name), then, then))
 		removed, err := Sweep(dir, SweepOptions{LiveJobs: c.live, MinAge: hour})
 		if err != nil || len(removed) == 1 != c.gone || len(names(t, dir)) == 0 != c.gone {
 			t.Errorf("%s, age %s, live jobs %v: removed %q, error %v, want gone %v", name, c.age, c.live, removed, err, c.gone)
@@ -106,9 +103,7 @@ func TestSweepTakesFoldersAndNothingElse(t *testing.T) {
 	put(t, filepath.Join(dir, "orphan"), nil)
 	put(t, filepath.Join(dir, ".hidden"), nil)
 	left := filepath.Join(dir, ".v000001.17_0.0.1-1.tmp")
-	if err := os.MkdirAll(filepath.Join(left, "sub"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(left, "sub"), 0o777))
 	// The journal of x is done with; that of y is the work of whoever comes next.
 	put(t, JournalPath(filepath.Join(dir, "x")), nil)
 	put(t, JournalPath(filepath.Join(dir, "y")), nil)
@@ -129,9 +124,7 @@ func TestListAndOrphans(t *testing.T) {
 	if _, err := WriteJSON(in("close.json"), 1, testAttempt, Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := writeFolder(t, in("v000001"), policyFiles); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writeFolder(t, in("v000001"), policyFiles))(t)
 	write(t, in("damaged"), "x")
 	put(t, ManifestPath(in("damaged")), nil)
 	write(t, in("lost"), "x")
@@ -140,9 +133,7 @@ func TestListAndOrphans(t *testing.T) {
 	put(t, in("00002.parquet"), nil) // between its writer's two steps
 	put(t, in(".00002.parquet.json.17_0.0.1-1.tmp"), nil)
 	put(t, in("notes.json"), []byte("{}"))
-	if err := os.Mkdir(in("score"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(in("score"), 0o777))
 	sealed, err := List(dir)
 	if want := []string{"00000.parquet", "close.json", "damaged", "lost", "v000001"}; err != nil || !cmp.Equal(sealed, want) {
 		t.Errorf("List = %q, %v, want %q", sealed, err, want)
@@ -161,9 +152,7 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "report", "index.html")
 	for _, text := range []string{"one", "two", "two"} {
-		if err := Replace(path, []byte(text), testAttempt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Replace(path, []byte(text), testAttempt))
 		if got := string(get(t, path)); got != text {
 			t.Errorf("holds %q, want %q", got, text)
 		}
@@ -181,9 +170,7 @@ func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "x"), filepath.Join(dir, "v000001")
 	write(t, file, "text")
-	if _, err := writeFolder(t, folder, policyFiles); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writeFolder(t, folder, policyFiles))(t)
 	put(t, filepath.Join(dir, "orphan"), nil)
 	for _, path := range []string{file, folder, filepath.Join(dir, "orphan"), filepath.Join(dir, "none")} {
 		if err := Remove(path); err != nil {
@@ -213,9 +200,7 @@ func TestUnwritableFolder(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o555))
 	for name, create := range map[string]func() error{
 		"file":   func() error { _, err := Create(filepath.Join(dir, "x"), testAttempt); return err },
 		"folder": func() error { _, err := CreateFolder(filepath.Join(dir, "x"), testAttempt); return err },
@@ -234,14 +219,11 @@ func TestRunning(t *testing.T) {
 		t.Error("this process does not run")
 	}
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	pid := cmd.Process.Pid
-	for deadline := time.Now().Add(10 * time.Second); Running(pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d has ended and counts as running", pid)
-		}
+	must.Do(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)) // it stays for Wait to reap
+	if Running(pid) {
+		t.Errorf("process %d has ended and counts as running", pid)
 	}
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Errorf("process %d was reaped, so this test shows nothing: %v", pid, err)

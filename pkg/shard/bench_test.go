@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
@@ -35,24 +36,16 @@ func BenchmarkWrite(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		path := filepath.Join(dir, "00000.parquet")
-		m, err := Write(path, rows, nil, shardtest.Attempt, seal.Manifest{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		m := must.Get(Write(path, rows, nil, shardtest.Attempt, seal.Manifest{}))(b)
 		b.SetBytes(m.Bytes)
-		if err := seal.Remove(path); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, seal.Remove(path))
 	}
 	b.ReportMetric(float64(len(rows)*b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
 func BenchmarkRead(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "00000.parquet")
-	m, err := Write(path, benchRollouts(), nil, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(Write(path, benchRollouts(), nil, shardtest.Attempt, seal.Manifest{}))(b)
 	b.SetBytes(m.Bytes)
 	for b.Loop() {
 		if _, _, err := Read[Rollout](b.Context(), path, seal.Options{}); err != nil {

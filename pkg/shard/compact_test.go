@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -33,10 +34,7 @@ func shards(t testing.TB, dir string, numbers []int, rowsOf func(shard int) []Ro
 // listing is every file of a folder with its bytes.
 func listing(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	files := map[string]string{}
 	for _, e := range entries {
 		files[e.Name()] = string(shardtest.Get(t, filepath.Join(dir, e.Name())))
@@ -48,10 +46,7 @@ func listing(t testing.TB, dir string) map[string]string {
 func readAll(t testing.TB, paths []string, rows [][]Rollout) {
 	t.Helper()
 	for i, path := range paths {
-		got, _, err := Read[Rollout](context.Background(), path, seal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, _ := must.Get2(Read[Rollout](context.Background(), path, seal.Options{}))(t)
 		shardtest.SameRows(t, got, rows[i])
 		if _, err := seal.Verify(context.Background(), path, seal.Options{}); err != nil {
 			t.Fatal(err)
@@ -73,10 +68,7 @@ func TestCompact(t *testing.T) {
 	numbers := []int{0, 1, 2, 7, 998}
 	paths, rows := shards(t, dir, numbers, sampled)
 	before := listing(t, dir)
-	m, err := Compact(ctx, paths, shardtest.Attempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Compact(ctx, paths, shardtest.Attempt))(t)
 	pack := filepath.Join(dir, "00000-00999.parquet")
 	if names := slices.Sorted(func(yield func(string) bool) {
 		for name := range listing(t, dir) {
@@ -98,10 +90,7 @@ func TestCompact(t *testing.T) {
 	}
 
 	// Others see one table of all rows.
-	all, err := parquet.ReadFile[Rollout](pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(parquet.ReadFile[Rollout](pack))(t)
 	shardtest.SameRows(t, all, slices.Concat(rows...))
 
 	// A shard that was not packed is not there.
@@ -148,9 +137,7 @@ func TestCompactKilled(t *testing.T) {
 			}
 			dir := t.TempDir()
 			paths, rows := shards(t, dir, []int{1000, 1001, 1002}, sampled)
-			if _, err := writePack(ctx, filepath.Join(dir, "01000-01999.parquet"), paths, shardtest.Attempt); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(writePack(ctx, filepath.Join(dir, "01000-01999.parquet"), paths, shardtest.Attempt))(t)
 			for _, path := range paths[:manifests] {
 				os.Remove(seal.ManifestPath(path))
 			}
@@ -158,9 +145,7 @@ func TestCompactKilled(t *testing.T) {
 				os.Remove(path)
 			}
 			readAll(t, paths, rows)
-			if _, err := Compact(ctx, paths, shardtest.Attempt); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Compact(ctx, paths, shardtest.Attempt))(t)
 			if got := listing(t, dir); len(got) != 2 {
 				t.Fatalf("%d manifests and %d files gone: then the folder holds %d files", manifests, files, len(got))
 			}
@@ -175,10 +160,7 @@ func TestPackDamage(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	paths, rows := shards(t, dir, []int{0, 1}, sampled)
-	m, err := Compact(ctx, paths, shardtest.Attempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Compact(ctx, paths, shardtest.Attempt))(t)
 	pack := filepath.Join(dir, "00000-00999.parquet")
 	whole := shardtest.Get(t, pack)
 	for at := 0; at < len(whole); at += 13 {

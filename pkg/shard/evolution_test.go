@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
@@ -23,12 +24,8 @@ func other[T any](t testing.TB, schema string, rows ...T) []byte {
 		options = append(options, parquet.KeyValueMetadata(codec.SchemaKey, schema))
 	}
 	w := parquet.NewGenericWriter[T](&b, options...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(rows))(t)
+	must.Do(t, w.Close())
 	return b.Bytes()
 }
 
@@ -188,10 +185,7 @@ func TestOlderMinorVersion(t *testing.T) {
 	if _, err := seal.WriteBytes(path, other(t, "evaluation/v1.1", rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := Read[EvaluationRow](t.Context(), path, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := must.Get2(Read[EvaluationRow](t.Context(), path, seal.Options{}))(t)
 	shardtest.SameRows(t, got, []EvaluationRow{{TaskID: "a", Kind: "add", Step: 1, Score: .5, Milestones: []string{"m", "n"}}, {TaskID: "b", Outcome: "ok", Milestones: []string{}}})
 	path = filepath.Join(t.TempDir(), "new.parquet")
 	if _, err := seal.WriteBytes(path, other(t, EvaluationRow{}.Schema().String(), rows...), shardtest.Attempt, seal.Manifest{Rows: 2}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -63,10 +64,7 @@ func TestReadForeign(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "by hand.parquet")
 	shardtest.Put(t, path, other(t, "", nullable("a"), nullable("")))
-	rows, err := ReadForeign[Score](t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(ReadForeign[Score](t.Context(), path))(t)
 	shardtest.SameRows(t, rows, []Score{want("a"), want("")})
 
 	many := make([]nullableScore, 1000)
@@ -110,9 +108,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 	if _, err := ReadForeign[Metric](t.Context(), path); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a file that its manifest does not describe: %v", err)
 	}
-	if err := syscall.Mkfifo(path+".pipe", 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path+".pipe", 0o666))
 	if _, err := ReadForeign[Metric](t.Context(), path+".pipe"); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 		t.Errorf("a pipe: %v", err)
 	}
@@ -126,10 +122,7 @@ func TestReadForeignKeepsToTheManifest(t *testing.T) {
 func TestReadForeignDamage(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	want, err := decode[Rollout](good, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(decode[Rollout](good, true))(t)
 	for n := range good {
 		if _, err := decode[Rollout](good[:n], true); err == nil || !strings.Contains(err.Error(), "it is not a whole Parquet file") {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(good), err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // A small file whose rows all have one long text is refused before they fill the
@@ -20,9 +21,7 @@ func TestReadForeignBoundsGrowth(t *testing.T) {
 		rows[i].Feedback = text
 	}
 	data := encode(t, rows, nil)
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o666))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := ReadForeign[Score](t.Context(), path)
@@ -37,9 +36,7 @@ func TestReadForeignBoundsGrowth(t *testing.T) {
 	for i := range plain {
 		plain[i] = Metric{Stage: "rollout", Name: "task_seconds", Value: 1}
 	}
-	if err := os.WriteFile(path, encode(t, plain, nil), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, encode(t, plain, nil), 0o666))
 	if got, err := ReadForeign[Metric](t.Context(), path); err != nil || len(got) != len(plain) {
 		t.Errorf("%d rows that repeat: %v", len(got), err)
 	}

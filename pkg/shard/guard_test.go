@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
 
@@ -34,12 +35,8 @@ func TestCodecs(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		w := parquet.NewGenericWriter[Rollout](&b, parquet.Compression(c.codec))
-		if _, err := w.Write(sampleRollouts); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(sampleRollouts))(t)
+		must.Do(t, w.Close())
 		rows, err := decode[Rollout](b.Bytes(), true)
 		switch {
 		case c.want == "" && err != nil:
@@ -92,10 +89,7 @@ func TestFooterLengthsAreChecked(t *testing.T) {
 func TestPageSizesAreChecked(t *testing.T) {
 	t.Parallel()
 	good := encode(t, sampleRollouts, nil)
-	file, err := openParquet(bytes.NewReader(good), int64(len(good)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(openParquet(bytes.NewReader(good), int64(len(good))))(t)
 	for name, c := range map[string]struct {
 		change func(m *format.ColumnMetaData)
 		want   string

@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -71,10 +72,7 @@ func TestReadPart(t *testing.T) {
 		}
 	})
 
-	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, m := must.Get2(seal.OpenAt(ctx, blocks, seal.Options{}))(t)
 	defer r.Close()
 	r.Keep(blocksKept)
 	if _, err := decodeSome(r, m, func(t *table[Instance]) ([]Instance, error) {
@@ -112,10 +110,7 @@ func TestReadNamed(t *testing.T) {
 	if _, err := Write(whole, rows, nil, shardtest.Attempt, seal.Manifest{}); err != nil {
 		t.Fatal(err)
 	}
-	written, err := WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(WriteInBlocks(blocks, rows, shardtest.Attempt, seal.Manifest{}))(t)
 	ctx := context.Background()
 	rapid.Check(t, func(r *rapid.T) {
 		names, want := map[string]bool{"none": true}, []TaskRow(nil)
@@ -138,10 +133,7 @@ func TestReadNamed(t *testing.T) {
 		t.Error("there is no such column")
 	}
 
-	r, m, err := seal.OpenAt(ctx, blocks, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, m := must.Get2(seal.OpenAt(ctx, blocks, seal.Options{}))(t)
 	defer r.Close()
 	r.Keep(blocksKept)
 	if got, err := decodeSome(r, m, func(t *table[TaskRow]) ([]TaskRow, error) {
@@ -173,10 +165,7 @@ func BenchmarkTasks(b *testing.B) {
 		}
 	}
 	path := filepath.Join(b.TempDir(), "tasks.parquet")
-	m, err := WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(WriteInBlocks(path, rows, shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("named", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -201,10 +190,7 @@ func BenchmarkTasks(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	const all = 125_000
 	path := filepath.Join(b.TempDir(), "plan.parquet")
-	m, err := WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(WriteInBlocks(path, manyInstances(all), shardtest.Attempt, seal.Manifest{}))(b)
 	b.Run("part", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -212,10 +198,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		r, _, err := seal.OpenAt(b.Context(), path, seal.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r, _ := must.Get2(seal.OpenAt(b.Context(), path, seal.Options{}))(b)
 		defer r.Close()
 		r.Keep(blocksKept)
 		if _, err := decodeSome(r, m, func(t *table[Instance]) ([]Instance, error) { return t.part(all/2, all/2+13) }, parquet.SkipMagicBytes(true)); err != nil {

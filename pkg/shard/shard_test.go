@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
 )
@@ -22,9 +23,7 @@ import (
 func encode[T Row](t testing.TB, rows []T, meta map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := encodeTable(&b, rows, meta); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encodeTable(&b, rows, meta))
 	return b.Bytes()
 }
 
@@ -356,17 +355,11 @@ func TestLargeTable(t *testing.T) {
 		}
 	}
 	data := encode(t, rows, nil)
-	file, err := openParquet(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(openParquet(bytes.NewReader(data), int64(len(data))))(t)
 	if got := len(file.RowGroups()); got != 3 {
 		t.Errorf("%d row groups, want 3", got)
 	}
-	got, err := decode[EvaluationRow](data, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(decode[EvaluationRow](data, false))(t)
 	shardtest.SameRows(t, got, rows)
 	for i, group := range file.Metadata().RowGroups {
 		for _, column := range group.Columns {

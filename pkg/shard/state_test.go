@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // entries makes n entries as a long run leaves them: 256 groups of 8 responses
@@ -64,9 +66,7 @@ func BenchmarkEntries(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := openedRows(data); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(openedRows(data))(b)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The results are those of tokenizers 0.23.3; the last two make it panic.
@@ -19,10 +21,7 @@ func TestAddedTokensAmongBlanks(t *testing.T) {
 	for i, token := range tokens {
 		forms[i] = token.content
 	}
-	m, err := newMatcher(tokens, forms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(newMatcher(tokens, forms))(t)
 	tests := []struct{ text, want string }{
 		{"x [L] y", "x|<[L]>| y"},
 		{"x [R] y", "x |<[R]>|y"},

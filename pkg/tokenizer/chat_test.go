@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -23,10 +24,7 @@ var testFormat = ChatFormat{
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	chat, err := NewChat(newBytes(t), testFormat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chat := must.Get(NewChat(newBytes(t), testFormat))(t)
 	ids, assistant, err := chat.Render([]shard.Message{
 		{Role: "user", Content: "a<|end|>"},
 		{Role: "assistant", Content: "b"},
@@ -56,22 +54,13 @@ func TestRender(t *testing.T) {
 func TestRenderContinuesPrompt(t *testing.T) {
 	t.Parallel()
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
-		chat, err := NewChat(tok, testFormat)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chat := must.Get(NewChat(tok, testFormat))(t)
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				user := shard.Message{Role: "user", Content: rapid.String().Draw(t, "user")}
 				content := rapid.String().Draw(t, "content") + strings.Repeat("<|end|>", rapid.IntRange(0, 1).Draw(t, "injection"))
-				prompt, _, err := chat.Render([]shard.Message{user}, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				whole, mask, err := chat.Render([]shard.Message{user, {Role: "assistant", Content: content}}, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				prompt, _ := must.Get2(chat.Render([]shard.Message{user}, true))(t)
+				whole, mask := must.Get2(chat.Render([]shard.Message{user, {Role: "assistant", Content: content}}, false))(t)
 				answer := tok.EncodeText(content)
 				want := append(append([]int32{}, prompt...), answer...)
 				want = append(want, chat.CloseResponse(false)...)
@@ -103,22 +92,14 @@ func TestNewChatWantsStopToken(t *testing.T) {
 // template of testFormat.
 func TestJinja(t *testing.T) {
 	t.Parallel()
-	quoted, err := json.Marshal(testFormat.Jinja())
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(testFormat.Jinja()))(t)
 	golden.Check(t, filepath.Join("testdata", "template.json"), quoted)
-	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
 	var golden struct {
 		Template string
 		Rendered string
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &golden))
 	if got := testFormat.Jinja(); got != golden.Template {
 		t.Errorf("template %q, the golden one is %q", got, golden.Template)
 	}

@@ -8,16 +8,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestConfigAgainstPeer compares folders with a tokenizer_config.json with
 // what transformers makes of them (testdata/peer/make_config.py).
 func TestConfigAgainstPeer(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("testdata", "peer", "config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "peer", "config.json")))(t)
 	var golden struct {
 		Cases []struct {
 			Tokenizer        string
@@ -28,32 +27,20 @@ func TestConfigAgainstPeer(t *testing.T) {
 			Decoded          []string
 		}
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &golden))
 	for i, c := range golden.Cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			var file map[string]json.RawMessage
-			if err := json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(unpacked(t, c.Tokenizer+".json.gz"), &file))
 			for key, value := range c.Changes {
 				file[key] = value
 			}
-			changed, err := json.Marshal(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := must.Get(json.Marshal(file))(t)
 			folder := t.TempDir()
 			for name, content := range map[string][]byte{TokenizerFile: changed, ConfigFile: c.Config} {
-				if err := os.WriteFile(filepath.Join(folder, name), content, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), content, 0o666))
 			}
-			tok, err := Load(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Get(Load(folder))(t)
 			for j, text := range c.Texts {
 				ids := tok.Encode(text)
 				if diff := cmp.Diff(c.Encoded[j], ids); diff != "" {
@@ -82,18 +69,8 @@ func TestRolesOfTheMap(t *testing.T) {
 		roles      Roles
 		special    map[string]bool
 	}{
-		{
-			"the map counts", "",
-			map[string]string{"bos_token": "<|end|>", "eos_token": "<|end|>", "image_token": "<|end|>", "unk_token": "abc"},
-			Roles{BOS: "<|end|>", EOS: "<|end|>"},
-			map[string]bool{"ab": false, "abc": true, "<|end|>": true},
-		},
-		{
-			"the map does not count", `,"added_tokens_decoder":{"258":{"content":"<|end|>","special":true}}`,
-			map[string]string{"bos_token": "<|end|>", "eos_token": "ab", "pad_token": "abc", "image_token": "<|end|>"},
-			Roles{BOS: "<|end|>", EOS: "ab", Pad: "abc"},
-			map[string]bool{"ab": true, "abc": true, "<|end|>": true},
-		},
+		{"the map counts", "", map[string]string{"bos_token": "<|end|>", "eos_token": "<|end|>", "image_token": "<|end|>", "unk_token": "abc"}, Roles{BOS: "<|end|>", EOS: "<|end|>"}, map[string]bool{"ab": false, "abc": true, "<|end|>": true}},
+		{"the map does not count", `,"added_tokens_decoder":{"258":{"content":"<|end|>","special":true}}`, map[string]string{"bos_token": "<|end|>", "eos_token": "ab", "pad_token": "abc", "image_token": "<|end|>"}, Roles{BOS: "<|end|>", EOS: "ab", Pad: "abc"}, map[string]bool{"ab": true, "abc": true, "<|end|>": true}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,14 +79,9 @@ func TestRolesOfTheMap(t *testing.T) {
 				TokenizerFile: hostileTokenizer(), ConfigFile: fmt.Sprintf(config, test.more),
 				SpecialsFile: `{"eos_token":{"content":"<|end|>"},"pad_token":null,"unk_token":"abc"}`,
 			} {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
 			}
-			tok, err := Load(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Get(Load(folder))(t)
 			if diff := cmp.Diff(test.named, tok.Named()); diff != "" {
 				t.Errorf("names: %s", diff)
 			}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // hostileTokenizer is a small tokenizer.json with every part that is
@@ -121,9 +122,7 @@ func TestRefuses(t *testing.T) {
 				t.Fatalf("%q is not in the file", test.old)
 			}
 			path := filepath.Join(t.TempDir(), TokenizerFile)
-			if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(changed), 0o666))
 			checkRefused(t, filepath.Dir(path), path, test.want)
 		})
 	}
@@ -169,9 +168,7 @@ func TestRefusesConfig(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			folder := t.TempDir()
 			for name, content := range map[string]string{TokenizerFile: hostileTokenizer(), test.file: test.content} {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
 			}
 			checkRefused(t, folder, filepath.Join(folder, test.file), test.want)
 		})
@@ -183,9 +180,7 @@ func TestRefusesConfig(t *testing.T) {
 	t.Run("a folder", func(t *testing.T) {
 		folder := t.TempDir()
 		path := filepath.Join(folder, TokenizerFile)
-		if err := os.Mkdir(path, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(path, 0o777))
 		checkRefused(t, folder, path, "it is a folder, not a file")
 	})
 }

@@ -15,43 +15,31 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // unpacked returns the content of a gz file in testdata/peer, which
 // make_peer.py there wrote.
 func unpacked(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "peer", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join("testdata", "peer", name)))(t)
 	defer f.Close()
-	packed, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(gzip.NewReader(f))(t)
+	content := must.Get(io.ReadAll(packed))(t)
 	return content
 }
 
 func peerTexts(t testing.TB) []string {
 	t.Helper()
 	var texts []string
-	if err := json.Unmarshal(unpacked(t, "texts.json.gz"), &texts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(unpacked(t, "texts.json.gz"), &texts))
 	return texts
 }
 
 func peerTokenizer(t testing.TB, name string) *Tokenizer {
 	t.Helper()
-	tok, err := Parse(unpacked(t, name+".json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(Parse(unpacked(t, name+".json.gz")))(t)
 	return tok
 }
 
@@ -77,9 +65,7 @@ func TestAgainstPeer(t *testing.T) {
 			Planes  map[int]string
 		}
 	}
-	if err := json.Unmarshal(unpacked(t, "golden.json.gz"), &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(unpacked(t, "golden.json.gz"), &golden))
 	if len(texts) < 10_000 || len(golden.Tokenizers) != 6 {
 		t.Fatalf("%d texts, %d tokenizers", len(texts), len(golden.Tokenizers))
 	}
@@ -97,10 +83,7 @@ func TestAgainstPeer(t *testing.T) {
 				}
 			}
 			for key, want := range g.Full {
-				i, err := strconv.Atoi(key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				i := must.Get(strconv.Atoi(key))(t)
 				if got := tok.Encode(texts[i]); !slices.Equal(got, want) {
 					t.Errorf("text %d, %q: got %v, want %v", i, texts[i], got, want)
 				}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // mixedText is the prose in many scripts and the code of the golden texts.
@@ -12,9 +14,7 @@ func mixedText(b testing.TB) string { return strings.Join(peerTexts(b)[:4400], "
 // processorSeconds is what this process has used, whoever else runs.
 func processorSeconds(b *testing.B) float64 {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
@@ -67,10 +67,7 @@ func TestWorstTexts(t *testing.T) {
 		}
 	}
 	// Every token strips the blanks to its right, and all of them are blanks.
-	blank, err := newMatcher([]addedToken{{content: "\t", rightStrip: true}}, []string{"\t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	blank := must.Get(newMatcher([]addedToken{{content: "\t", rightStrip: true}}, []string{"\t"}))(t)
 	found := 0
 	blank.split(unicodeTables(), strings.Repeat("\t", 1<<20), false, func(*addedToken, string) { found++ })
 	if found != 1<<20 {

@@ -7,16 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // A tokenizer of bytes counts bytes: the ellipsis takes three.
 func TestTail(t *testing.T) {
 	t.Parallel()
-	bytes, err := tokenizer.NewBytes([]string{"<|end|>"}, tokenizer.Roles{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(tokenizer.NewBytes([]string{"<|end|>"}, tokenizer.Roles{}))(t)
 	for _, c := range []struct {
 		text   string
 		tokens int
@@ -41,10 +39,7 @@ func TestTail(t *testing.T) {
 // wordTokens knows the words of one message.
 func wordTokens(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
-	words, err := tokenizer.Train([]string{strings.Repeat("ValueError: could not convert string to float: 'New York'\n", 20)}, 400, nil, tokenizer.Roles{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := must.Get(tokenizer.Train([]string{strings.Repeat("ValueError: could not convert string to float: 'New York'\n", 20)}, 400, nil, tokenizer.Roles{}))(t)
 	return words
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 var testSpecials = []string{"<|end|>", "<|user|>", "<|user|>x", "<|pad|>"}
@@ -29,26 +30,17 @@ var corpus = []string{
 }
 
 func newBytes(t testing.TB) *Tokenizer {
-	tok, err := NewBytes(testSpecials, testRoles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(NewBytes(testSpecials, testRoles))(t)
 	return tok
 }
 
 func newBPE(t testing.TB) *Tokenizer {
-	tok, err := Train(corpus, 320, testSpecials, testRoles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(Train(corpus, 320, testSpecials, testRoles))(t)
 	return tok
 }
 
 func newNumbers(t testing.TB) *Tokenizer {
-	tok, err := TrainNumbers(corpus, 256+digitGroups+60, testSpecials, testRoles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(TrainNumbers(corpus, 256+digitGroups+60, testSpecials, testRoles))(t)
 	return tok
 }
 
@@ -124,10 +116,7 @@ func TestTrain(t *testing.T) {
 	for word, n := range map[string]int{"low": 5, "lowest": 2, "newer": 6, "widest": 3} {
 		texts = append(texts, strings.TrimSpace(strings.Repeat(word+"\n", n)))
 	}
-	tok, err := Train(texts, 260, nil, Roles{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(Train(texts, 260, nil, Roles{}))(t)
 	if diff := cmp.Diff([]string{"we", "lo", "ewe", "newe"}, tok.pieces[256:]); diff != "" {
 		t.Error(diff)
 	}
@@ -167,10 +156,7 @@ func mergeNaively(t *Tokenizer, piece string) []int32 {
 
 func TestMergeAgainstDefinition(t *testing.T) {
 	t.Parallel()
-	tok, err := Train([]string{strings.Repeat("abababaaabbbab aab ", 20), "ccabcabccc"}, 290, nil, Roles{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Get(Train([]string{strings.Repeat("abababaaabbbab aab ", 20), "ccabcabccc"}, 290, nil, Roles{}))(t)
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.StringMatching(`[abc ]{1,100}`).Draw(t, "piece")
 		want := mergeNaively(tok, piece)
@@ -193,18 +179,9 @@ func TestTrainSavesWhatItMakes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[ab]{1,60}`), 1, 8).Draw(t, "texts")
-		tok, err := Train(texts, 300, testSpecials, testRoles)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := tok.Files(testFormat, 77)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := Parse(files[TokenizerFile])
-		if err != nil {
-			t.Fatal(err)
-		}
+		tok := must.Get(Train(texts, 300, testSpecials, testRoles))(t)
+		files := must.Get(tok.Files(testFormat, 77))(t)
+		back := must.Get(Parse(files[TokenizerFile]))(t)
 		if !slices.Equal(tok.merges, back.merges) || !slices.Equal(tok.pieces, back.pieces) {
 			t.Fatal("read back as another tokenizer")
 		}
@@ -235,13 +212,8 @@ func TestSaveAndLoad(t *testing.T) {
 	for name, tok := range map[string]*Tokenizer{"bytes": newBytes(t), "bpe": newBPE(t), "numbers": newNumbers(t)} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
-			if err := tok.Save(folder, testFormat, 77); err != nil {
-				t.Fatal(err)
-			}
-			chat, err := LoadChat(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tok.Save(folder, testFormat, 77))
+			chat := must.Get(LoadChat(folder))(t)
 			if diff := cmp.Diff(testFormat, chat.Format()); diff != "" {
 				t.Error(diff)
 			}
@@ -262,10 +234,7 @@ func TestSaveAndLoad(t *testing.T) {
 					t.Error(diff)
 				}
 			}
-			got, err := os.ReadFile(filepath.Join(folder, TokenizerFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(os.ReadFile(filepath.Join(folder, TokenizerFile)))(t)
 			// What testdata/make_golden.py reads: run it after -update.
 			golden.Check(t, filepath.Join("testdata", name+".tokenizer.json"), got)
 		})
@@ -276,19 +245,14 @@ func TestSaveAndLoad(t *testing.T) {
 // tokenizer.json files (testdata/make_golden.py names the version).
 func TestAgainstHuggingFace(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
 	var golden struct {
 		Cases []struct {
 			Tokenizer, Text string
 			IDs             []int32
 		}
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &golden))
 	if len(golden.Cases) < 100 {
 		t.Fatalf("%d cases", len(golden.Cases))
 	}
@@ -318,10 +282,7 @@ func TestPrintableBytes(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"bytes", "bpe", "numbers"} {
-		raw, err := os.ReadFile(filepath.Join("testdata", name+".tokenizer.json"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		raw := must.Get(os.ReadFile(filepath.Join("testdata", name+".tokenizer.json")))(f)
 		f.Add(raw, []byte(`{"eos_token":"<|end|>"}`), "the cat's 12 + 34 \xff<|end|>")
 	}
 	f.Add([]byte(hostileTokenizer()), []byte(`{"added_tokens_decoder":{"258":{"content":"<|end|>","lstrip":true}},"pad_token":"ab"}`), "a \t<|end|>cafe\u0301 \r\n")
@@ -329,9 +290,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw, config []byte, text string) {
 		folder := t.TempDir()
 		for name, content := range map[string][]byte{TokenizerFile: raw, ConfigFile: config} {
-			if err := os.WriteFile(filepath.Join(folder, name), content, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), content, 0o666))
 		}
 		tok, err := Load(folder)
 		if err != nil {

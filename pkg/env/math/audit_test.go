@@ -7,6 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -16,14 +17,8 @@ import (
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	settings := answer.Settings{Verifier: answer.VerifierMath, Extract: answer.ExtractLast, Preset: "lathe"}
-	grader, err := answer.NewGrader(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, err := otherVerifiers(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	grader := must.Get(answer.NewGrader(settings))(t)
+	others := must.Get(otherVerifiers(settings))(t)
 	e := &Env{grader: grader, others: others, settings: Settings{Answer: settings}}
 	for _, test := range []struct {
 		task     env.Task
@@ -38,10 +33,7 @@ func TestAudit(t *testing.T) {
 		{env.Task{Answer: "5"}, `\boxed{9^{9^{9^{9}}}}`, env.Verdict{Reason: "budget", Form: "integer", Others: []env.Other{{Name: "exact"}, {Name: "math-verify-0.8"}}}},
 		{env.Task{Answer: "A", Form: answer.FormOption, Choices: []string{"1", "2"}}, "(A)", env.Verdict{Reason: "equal", Form: "option"}},
 	} {
-		got, err := e.Score(t.Context(), env.Attempt{Task: test.task, Messages: []shard.Message{{Role: roleAssistant, Content: test.response}}, Own: env.Said([]shard.Message{{Role: roleAssistant, Content: test.response}}, 0), Finish: "stop"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(e.Score(t.Context(), env.Attempt{Task: test.task, Messages: []shard.Message{{Role: roleAssistant, Content: test.response}}, Own: env.Said([]shard.Message{{Role: roleAssistant, Content: test.response}}, 0), Finish: "stop"}))(t)
 		found := env.Verdict{Reason: got.Reason, Form: got.Form, Others: got.Others}
 		if diff := cmp.Diff(test.want, found); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.response, diff)

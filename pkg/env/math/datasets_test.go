@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/uniform" // every recipe has a curriculum
@@ -17,31 +18,17 @@ import (
 // its training problems where the overlay has none.
 func loadOverlay(t *testing.T, name string) *Env {
 	t.Helper()
-	overlay, err := filepath.Abs(filepath.Join("..", "..", "..", "jobs", "datasets", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	overlay := must.Get(filepath.Abs(filepath.Join("..", "..", "..", "jobs", "datasets", name+".yaml")))(t)
+	text := must.Get(os.ReadFile(overlay))(t)
 	folder := t.TempDir()
 	own := "description: a test\npolicy: {new: {hidden_size: 64}}\nbase: " + overlay + "\n"
 	if !strings.Contains(string(text), "train:") {
 		own += "data: {train: {generate: {count: 8}}}\n"
 	}
 	path := filepath.Join(folder, "test.yaml")
-	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := recipe.Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := build(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(own), 0o600))
+	resolved := must.Get(recipe.Load(path, nil))(t)
+	e := must.Get(build(*resolved.Recipe.Env.Settings.(*Settings), *resolved.Recipe.Data.Settings.(*Data), 1, folder))(t)
 	return e
 }
 
@@ -49,10 +36,7 @@ func loadOverlay(t *testing.T, name string) *Env {
 // against itself, boxed and announced, and other answers are not.
 func TestDatasets(t *testing.T) {
 	shared := filepath.Dir(filepath.Dir(sharedData(t)))
-	absolute, err := filepath.Abs(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	absolute := must.Get(filepath.Abs(shared))(t)
 	t.Setenv("LATHE_SHARED", absolute)
 	for _, test := range []struct {
 		name        string

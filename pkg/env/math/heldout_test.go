@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -19,24 +20,16 @@ func TestHeldOutSets(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "quiz.jsonl")
-	if err := os.WriteFile(file, []byte(`{"q": "10+1", "hint": "ten and one", "a": "11"}`+"\n"+`{"q": "5+4", "hint": "five and four", "a": "9"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(`{"q": "10+1", "hint": "ten and one", "a": "11"}`+"\n"+`{"q": "5+4", "hint": "five and four", "a": "9"}`), 0o644))
 	from := func(question string) Source {
 		return Source{Source: dataset.Source{Files: []string{file}, Fields: dataset.Fields{Question: question, Answer: "a", AnswerFrom: "text"}}}
 	}
 	settings := short()
 	settings.PromptsOf = []SetPrompts{{Set: "hints", Prompts: Prompts{System: "think", Initial: "H: {question}"}}}
 	data := Data{Train: sums(20), Test: sums(5), HeldOut: []HeldOut{{"plain", from("q")}, {"hints", from("hint")}}}
-	e, err := build(settings, data, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(settings, data, 1, folder))(t)
 	rows := e.Rows()
-	again, err := rebuild(settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(rebuild(settings, rows))(t)
 	for _, e := range []*Env{e, again} {
 		if len(e.Tasks(env.Train)) != 20 || len(e.Tasks(env.Test)) != 5 {
 			t.Errorf("%d and %d tasks, want 20 and 5", len(e.Tasks(env.Train)), len(e.Tasks(env.Test)))
@@ -47,10 +40,7 @@ func TestHeldOutSets(t *testing.T) {
 		} {
 			var got [][]shard.Message
 			for _, task := range e.Tasks(env.Split(set)) {
-				messages, err := e.Prompt(task, shard.KindInitial, env.Parent{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				messages := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 				got = append(got, messages)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -78,9 +68,7 @@ func TestHeldOutIsApart(t *testing.T) {
 		"train.jsonl": `{"question": "1+1", "answer": "2"}`,
 		"held.jsonl":  `{"question": "1+1", "answer": "2"}` + "\n" + `{"question": "2+2", "answer": "4"}`,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 	of := func(name string) Source {
 		source := defaultSource()
@@ -94,10 +82,7 @@ func TestHeldOutIsApart(t *testing.T) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	data.HeldOut[0].SkipRepeated = true
-	e, err := build(short(), data, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(short(), data, 1, folder))(t)
 	if tasks := e.Tasks("validation"); len(tasks) != 1 || tasks[0].Question != "2+2" {
 		t.Errorf("tasks %v, want 2+2 alone", tasks)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/env/math/generate"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -41,10 +42,7 @@ func sums(count int) Source {
 
 func newEnv(t testing.TB, settings Settings) *Env {
 	t.Helper()
-	e, err := build(settings, Data{Train: sums(20), Test: sums(5)}, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(settings, Data{Train: sums(20), Test: sums(5)}, 1, ""))(t)
 	return e
 }
 
@@ -76,15 +74,11 @@ func TestNewErrors(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 	write("a.jsonl", `{"question": "1+1", "answer": "2"}`)
 	write("b.jsonl", `{"question": "1+2", "answer": "3"}`+"\n"+`{"question": "1+1", "answer": "2"}`)
-	if err := os.Mkdir(filepath.Join(folder, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(folder, "sub"), 0o755))
 	write("sub/a.jsonl", `{"question": "3+1", "answer": "4"}`)
 	files := func(names ...string) Source {
 		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
@@ -129,28 +123,18 @@ func TestFilesAndGenerate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	every := generate.Settings{Kinds: []string{"add"}, Levels: []int{1}, Count: 77, TestShare: 0.2} // every train problem there is
-	generated, err := generate.Tasks(every, env.Train, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	generated := must.Get(generate.Tasks(every, env.Train, 1))(t)
 	write := func(name string, tasks ...env.Task) Source {
 		var text bytes.Buffer
-		if err := dataset.Write(&text, tasks); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dataset.Write(&text, tasks))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), text.Bytes(), 0o644))
 		source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 		source.Files = []string{name}
 		return source
 	}
 	train, test := write("own.jsonl", generated[:2]...), write("held.jsonl", generated[2:7]...)
 	train.Generate = &every
-	e, err := build(short(), Data{Train: train, Test: test}, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(short(), Data{Train: train, Test: test}, 1, folder))(t)
 	if left := e.LeftOut; left != 7 {
 		t.Errorf("%d problems are left out, want 7: two of the train file, five of the test file", left)
 	}
@@ -178,17 +162,12 @@ func TestFilesAndLimit(t *testing.T) {
 	for i := range 100 {
 		text.WriteString(`{"question": "` + strings.Repeat("1+", i) + `1", "answer": "` + strconv.Itoa(i+1) + `"}` + "\n")
 	}
-	if err := os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "ones.jsonl"), []byte(text.String()), 0o644))
 	t.Setenv("LATHE_TEST_FOLDER", folder)
 	source := Source{Source: dataset.Source{Fields: dataset.Fields{Question: "question", Answer: "answer"}}}
 	source.Files, source.Limit = []string{"$LATHE_TEST_FOLDER/ones.jsonl"}, 10
 	choice := func(seed uint64) []string {
-		e, err := build(short(), Data{Train: source}, seed, "elsewhere")
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(build(short(), Data{Train: source}, seed, "elsewhere"))(t)
 		if inputs := e.Inputs; len(inputs) != 1 || len(inputs[0].SHA256) != 64 {
 			t.Errorf("inputs %+v", inputs)
 		}
@@ -221,36 +200,12 @@ func TestPrompt(t *testing.T) {
 	}{
 		{"initial", "", shard.KindInitial, nil, []shard.Message{user("Q: 1+1")}},
 		{"initial with system", "S", shard.KindInitial, nil, []shard.Message{system("S"), user("Q: 1+1")}},
-		{
-			"improve", "S", shard.KindImprove,
-			[]shard.Message{system("S"), user("Q: 1+1"), assistant("3")},
-			[]shard.Message{system("S"), user("improve [Q: 1+1] from [3]")},
-		},
-		{
-			"diverge", "", shard.KindDiverge,
-			[]shard.Message{user("Q: 1+1"), assistant("3")},
-			[]shard.Message{user("differ [Q: 1+1] from [3]")},
-		},
-		{
-			"improve on an improvement", "", shard.KindImprove,
-			[]shard.Message{user("improve [Q: 1+1] from [3]"), assistant("4")},
-			[]shard.Message{user("improve [Q: 1+1] from [4]")},
-		},
-		{
-			"improve the second turn", "", shard.KindImprove,
-			[]shard.Message{user("differ [Q: 1+1] from [9]"), assistant("3"), user("again 1+1 not 3"), assistant("4")},
-			[]shard.Message{user("Q: 1+1"), assistant("3"), user("improve [Q: 1+1] from [4]")},
-		},
-		{
-			"refine", "", shard.KindRefine,
-			[]shard.Message{user("Q: 1+1"), assistant("3")},
-			[]shard.Message{user("Q: 1+1"), assistant("3"), user("again 1+1 not 3")},
-		},
-		{
-			"a response cannot fill the template", "", shard.KindImprove,
-			[]shard.Message{user("Q: 1+1"), assistant("{instruction} {question} {previous_response}")},
-			[]shard.Message{user("improve [Q: 1+1] from [{instruction} {question} {previous_response}]")},
-		},
+		{"improve", "S", shard.KindImprove, []shard.Message{system("S"), user("Q: 1+1"), assistant("3")}, []shard.Message{system("S"), user("improve [Q: 1+1] from [3]")}},
+		{"diverge", "", shard.KindDiverge, []shard.Message{user("Q: 1+1"), assistant("3")}, []shard.Message{user("differ [Q: 1+1] from [3]")}},
+		{"improve on an improvement", "", shard.KindImprove, []shard.Message{user("improve [Q: 1+1] from [3]"), assistant("4")}, []shard.Message{user("improve [Q: 1+1] from [4]")}},
+		{"improve the second turn", "", shard.KindImprove, []shard.Message{user("differ [Q: 1+1] from [9]"), assistant("3"), user("again 1+1 not 3"), assistant("4")}, []shard.Message{user("Q: 1+1"), assistant("3"), user("improve [Q: 1+1] from [4]")}},
+		{"refine", "", shard.KindRefine, []shard.Message{user("Q: 1+1"), assistant("3")}, []shard.Message{user("Q: 1+1"), assistant("3"), user("again 1+1 not 3")}},
+		{"a response cannot fill the template", "", shard.KindImprove, []shard.Message{user("Q: 1+1"), assistant("{instruction} {question} {previous_response}")}, []shard.Message{user("improve [Q: 1+1] from [{instruction} {question} {previous_response}]")}},
 	}
 	for _, test := range tests {
 		settings := short()
@@ -301,17 +256,11 @@ func TestTurns(t *testing.T) {
 	settings := short()
 	settings.MaxTurns = 3
 	e := newEnv(t, settings)
-	conversation, err := e.Prompt(task, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conversation := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 	var requests []string
 	for turn := 1; turn < 10; turn++ {
 		conversation = append(conversation, assistant(strconv.Itoa(turn)))
-		next, err := e.nextTurn(task, conversation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := must.Get(e.nextTurn(task, conversation))(t)
 		if len(next) == 0 {
 			break
 		}
@@ -322,14 +271,8 @@ func TestTurns(t *testing.T) {
 		t.Errorf("requests %q, want %q", requests, want)
 	}
 
-	improved, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: conversation[:4]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	episode, err := e.Begin(t.Context(), task, improved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	improved := must.Get(e.Prompt(task, shard.KindImprove, env.Parent{Messages: conversation[:4]}))(t)
+	episode := must.Get(e.Begin(t.Context(), task, improved))(t)
 	next, err := episode.Next(t.Context(), append(improved, assistant("7")), nil)
 	if err != nil || len(next.Messages) != 1 || next.Messages[0].Content != "again 1+1 not 7" {
 		t.Errorf("after an improved turn 2: %v, %v", next, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -54,15 +55,9 @@ func TestOffline(t *testing.T) {
 	tasks := whole.Tasks(env.Train)
 	folder := sampled(t, tasks[:3])
 	data := Data{Train: sums(20), Test: sums(5), Offline: folder}
-	e, err := build(short(), data, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(short(), data, 1, ""))(t)
 	rows := e.Rows()
-	again, err := rebuild(short(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(rebuild(short(), rows))(t)
 	first, third := "Q: "+tasks[0].Question, "Q: "+tasks[2].Question
 	want := map[string]string{
 		tasks[0].ID: first, tasks[0].ID + "/refine": "improve [" + first + "] from [first]",

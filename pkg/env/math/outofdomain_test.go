@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // The sets that FlipTS tests on outside of mathematics (FlipTS §4.5), in the
@@ -35,19 +36,11 @@ func TestOutOfDomainSets(t *testing.T) {
 			`{"uuid": "u1", "question": "1+1?", "options": ["1", "2", "3"], "answer": "2", "answer_letter": "B", "discipline": "Science", "difficulty": "easy"}`,
 			env.Task{ID: "SuperGPQA-all/u1", Kind: "Science", Question: "1+1?\n(A) 1\n(B) 2\n(C) 3", Answer: "B", Choices: []string{"1", "2", "3"}},
 		},
-		{
-			"safetybench", "safetybench/test_en.json",
-			`[{"id": 7, "category": "Physical Health", "question": "Is bleach a drink?", "options": ["Yes.", "No."], "answer": 1}]`,
-			env.Task{ID: "test_en/7", Kind: "Physical Health", Question: "Is bleach a drink?\n(A) Yes.\n(B) No.", Answer: "B", Choices: []string{"Yes.", "No."}},
-		},
+		{"safetybench", "safetybench/test_en.json", `[{"id": 7, "category": "Physical Health", "question": "Is bleach a drink?", "options": ["Yes.", "No."], "answer": 1}]`, env.Task{ID: "test_en/7", Kind: "Physical Health", Question: "Is bleach a drink?\n(A) Yes.\n(B) No.", Answer: "B", Choices: []string{"Yes.", "No."}}},
 	} {
 		path := filepath.Join(folder, test.file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		must.Do(t, os.WriteFile(path, []byte(test.content), 0o600))
 		test.want.Form = answer.FormOption
 		if diff := cmp.Diff([]env.Task{test.want}, loadOverlay(t, test.name).Tasks(env.Test)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -41,10 +42,7 @@ func TestGSM8K(t *testing.T) {
 	}
 	settings := short()
 	settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: answer.ExtractLast}
-	e, err := build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, ""))(t)
 	if train, test := len(e.Tasks(env.Train)), len(e.Tasks(env.Test)); train != 7473 || test != 1319 {
 		t.Errorf("%d and %d problems, want 7473 and 1319", train, test)
 	}
@@ -80,10 +78,7 @@ func TestDeepMind(t *testing.T) {
 	for _, mode := range []string{answer.ExtractWhole, answer.ExtractLast, answer.ExtractMarked, answer.ExtractBoxed} {
 		settings := short()
 		settings.Answer = answer.Settings{Verifier: answer.VerifierExact, Extract: mode, Marker: "####"}
-		e, err := build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(build(settings, Data{Train: source("train.jsonl"), Test: source("test.jsonl")}, 1, ""))(t)
 		// 17 modules of 360 problems; 17 of 20 that interpolate, 9 of 20 that extrapolate.
 		if train, test := len(e.Tasks(env.Train)), len(e.Tasks(env.Test)); train != 6120 || test != 520 {
 			t.Errorf("%d and %d problems, want 6120 and 520", train, test)
@@ -121,15 +116,9 @@ func TestOtherSets(t *testing.T) {
 		{"olymmath/OlymMATH-EN-EASY.jsonl", dataset.Fields{ID: "unique_id", Question: "problem", Answer: "answer", Kind: "subject"}, 100},
 		{"tal_scq5k_en/test_2K.jsonl", dataset.Fields{ID: "queId", Question: "problem", Answer: "answer_value", Level: "difficulty"}, 2000},
 	}
-	verifier, err := answer.NewExact(answer.Settings{Extract: answer.ExtractWhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must.Get(answer.NewExact(answer.Settings{Extract: answer.ExtractWhole}))(t)
 	for _, test := range tests {
-		set, err := dataset.Together([]string{filepath.Join(folder, test.file)}, "data.train")
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := must.Get(dataset.Together([]string{filepath.Join(folder, test.file)}, "data.train"))(t)
 		tasks, _, err := set.Read(filepath.Join(folder, test.file), dataset.Source{Fields: test.fields})
 		if err != nil || len(tasks) != test.want {
 			t.Errorf("%s: %d problems, want %d: %v", test.file, len(tasks), test.want, err)

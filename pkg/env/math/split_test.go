@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestSplit holds a share of one file out: the same questions whatever the run's seed, the
@@ -25,9 +26,7 @@ func TestSplit(t *testing.T) {
 		for _, n := range numbers {
 			fmt.Fprintf(&text, `{"question": "%d+1", "answer": "%d"}`+"\n", n, n+1)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o600))
 		return name
 	}
 	const n = 200
@@ -41,10 +40,7 @@ func TestSplit(t *testing.T) {
 	held := func(file string, share float64, splitSeed, seed uint64) (map[string]bool, int) {
 		train := Source{Source: dataset.DefaultSource()}
 		train.Files, train.TestShare, train.SplitSeed = []string{file}, share, splitSeed
-		e, err := build(short(), Data{Train: train}, seed, folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(build(short(), Data{Train: train}, seed, folder))(t)
 		questions := map[string]bool{}
 		for _, task := range e.Tasks(env.Test) {
 			questions[task.Question] = true

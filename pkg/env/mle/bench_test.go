@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -36,10 +37,7 @@ func BenchmarkProgram(b *testing.B) {
 	folder := seeds(b, filepath.Join(b.TempDir(), "seeds"))
 	for name, warm := range map[string][]string{"new": nil, "warm": modules} {
 		s.Sandbox.Warm, s.Limits.WallSeconds, s.Limits.MemoryMB = warm, 60, 1024
-		e, err := build(*s, Data{Tasks: []string{folder}}, "")
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := must.Get(build(*s, Data{Tasks: []string{folder}}, ""))(b)
 		b.Run(name, func(b *testing.B) {
 			perMinute(b, func() bool {
 				v, err := e.Score(b.Context(), attempt(e.Tasks("train")[0], "```python\n"+forest+"```"))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestArithmetic: programs see how their libraries are to count, and a NumPy does
@@ -20,10 +22,7 @@ func TestArithmetic(t *testing.T) {
 		return
 	}
 	e, of := open(t, nil)
-	v, err := e.Score(t.Context(), attempt(of, "```python\nimport os; print(os.environ['OPENBLAS_CORETYPE'], os.environ['MKL_CBWR'], os.environ.get('NPY_DISABLE_CPU_FEATURES'))\n```"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nimport os; print(os.environ['OPENBLAS_CORETYPE'], os.environ['MKL_CBWR'], os.environ.get('NPY_DISABLE_CPU_FEATURES'))\n```")))(t)
 	if want := "Haswell AVX2 "; !strings.Contains(v.Feedback, want) || strings.Contains(v.Feedback, want+"None") && cpu.X86.HasAVX512F && numpy(t) {
 		t.Errorf("a program sees\n%s", v.Feedback)
 	}

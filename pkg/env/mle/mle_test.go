@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
@@ -37,12 +39,8 @@ func seeds(t testing.TB, folder string) string {
 		"leaderboard.csv":              "rank,score\n1,1\n2,0.6\n3,0.4\n4,0.3\n",
 	} {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return folder
 }
@@ -58,13 +56,22 @@ func open(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 	if missing := sandbox.Probe().Missing(s.Sandbox.Require); len(missing) > 0 {
 		t.Skipf("this kernel does not give %s", strings.Join(missing, ", "))
 	}
+	return over(t, change)
+}
+
+// python3 is looked for once for all tests.
+var python3 = sync.OnceValues(func() (interpreter, error) { return find("/usr/bin/python3") })
+
+// over is the same where no program runs.
+func over(t *testing.T, change func(*Settings)) (*Env, env.Task) {
+	t.Helper()
+	s := DefaultSettings()
+	s.Program.Interpreter = "/usr/bin/python3"
 	if change != nil {
 		change(s)
 	}
-	e, err := build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(*s, Data{Tasks: []string{seeds(t, filepath.Join(t.TempDir(), "seeds"))}}, ""))(t)
+	e.runner.interpreter = python3
 	return e, e.Tasks(env.Train)[0]
 }
 
@@ -151,11 +158,8 @@ func TestScore(t *testing.T) {
 // score is better, so p = 2 of N = 4.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	e, of := open(t, nil)
-	v, err := e.Score(t.Context(), attempt(of, program("4")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, of := open(t, func(s *Settings) { s.Fingerprint = true })
+	v := must.Get(e.Score(t.Context(), attempt(of, program("4"))))(t)
 	want := []shard.RewardPart{
 		{Name: env.PartValidation, Value: 0.75},
 		{Name: partScore, Value: 0.66667},
@@ -172,6 +176,9 @@ func TestParts(t *testing.T) {
 	if got := v.NormalizedScore; got < 0.33333 || got > 0.33335 {
 		t.Errorf("normalised score %v, want 0.33334", got)
 	}
+	if v.Fingerprint == "" {
+		t.Error("it has no fingerprint")
+	}
 	blind := v.Blind()
 	if blind.RawScore != 0 || blind.NormalizedScore != 0 || blind.Reward != 0 || len(blind.Parts) != 1 {
 		t.Errorf("a blind verdict shows %+v", blind)
@@ -186,10 +193,7 @@ func TestParts(t *testing.T) {
 func TestFeedbackTokens(t *testing.T) {
 	t.Parallel()
 	e, _ := open(t, func(s *Settings) { s.Feedback.MaxTokens = 40 })
-	bytes, err := tokenizer.NewBytes(nil, tokenizer.Roles{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bytes := must.Get(tokenizer.NewBytes(nil, tokenizer.Roles{}))(t)
 	output := strings.Repeat("epoch 1\n", 100) + "ValueError: no\n"
 	if got := e.feedback(output, "It ended."); len([]rune(got)) != 1+4*40 || !strings.HasSuffix(got, "epoch 1\nValueError: no\nIt ended.") {
 		t.Errorf("without a policy %d characters, want four for each of 40 tokens: %q", len([]rune(got)), got)
@@ -208,10 +212,7 @@ func TestFeedbackTokens(t *testing.T) {
 func TestTerminalMilestones(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward = "terminal", "partial_credit" })
-	v, err := e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\n1/0\n```"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\n1/0\n```")))(t)
 	if want := []string{"imported packages", "training loss:"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 {
 		t.Errorf("milestones %q, reward %v; want %q and −10 + 2 × 0.1", v.Milestones, v.Reward, want)
 	}
@@ -222,10 +223,7 @@ func TestTerminalMilestones(t *testing.T) {
 func TestInstrument(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward, s.Instrument = "terminal", "partial_credit", "rules" })
-	v, err := e.Score(t.Context(), attempt(of, "```python\nimport csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n```"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nimport csv\nrows = list(csv.DictReader(open('input/train.csv')))\n1/0\n```")))(t)
 	if want := []string{"imported packages", "loaded data"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 || !strings.Contains(v.Extracted, "1/0") || strings.Contains(v.Extracted, "print") {
 		t.Errorf("milestones %q, reward %v, program\n%s\nwant %q, −10 + 2 × 0.1 and the policy's own program", v.Milestones, v.Reward, v.Extracted, want)
 	}
@@ -307,10 +305,7 @@ func trace(t *testing.T, e *Env, of env.Task, says func(turn int) string, blind 
 			t.Fatal(err)
 		}
 		if step.Over() {
-			v, err := e.Score(ctx, env.Attempt{Task: of, Messages: conversation, Own: own, Finish: "stop", Earlier: verdicts})
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(e.Score(ctx, env.Attempt{Task: of, Messages: conversation, Own: own, Finish: "stop", Earlier: verdicts}))(t)
 			return prompts, v.Turns, waves
 		}
 		last = step.Messages
@@ -328,13 +323,14 @@ func TestTransitions(t *testing.T) {
 		}
 		return program([]string{"4", "2.5"}[turn%2])
 	}
-	for style, debug := range map[string]string{
+	for style, debug := range map[string]string{ // AceGRPO's prompts remember, which takes a second round to see
 		"ExIt": "Your goal is to debug this python script", "AceGRPO": "Your previous solution had a bug", "MLE-agents": "You have implemented a previous solution.", "short": "seeds accuracy debug",
 	} {
-		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns = style, 15 })
+		turns := map[bool]int{true: 7, false: 3}[style == "AceGRPO"]
+		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns = style, turns })
 		prompts, verdicts, waves := trace(t, e, of, says, false)
-		if len(prompts) != 15 || len(verdicts) != 15 || waves != 14 {
-			t.Fatalf("%s: %d turns, %d verdicts, %d waves between them; want 15, 15, 14", style, len(prompts), len(verdicts), waves)
+		if len(prompts) != turns || len(verdicts) != turns || waves != turns-1 {
+			t.Fatalf("%s: %d turns, %d verdicts, %d waves between them; want %d, and one wave less", style, len(prompts), len(verdicts), waves, turns)
 		}
 		for turn, prompt := range prompts[1:] {
 			failed := turn%3 == 0
@@ -395,7 +391,7 @@ func TestActions(t *testing.T) {
 	}
 	for turn, v := range verdicts {
 		want := wants[turn%len(wants)]
-		if v.Outcome != want.outcome {
+		if _, credited := v.Part(partPartialCredit); v.Outcome != want.outcome || !credited {
 			t.Errorf("turn %d: %s, want %s: %s", turn, v.Outcome, want.outcome, v.Feedback)
 		}
 		if turn+1 < len(prompts) && !strings.Contains(prompts[turn+1], want.next) {
@@ -414,15 +410,11 @@ func TestBlind(t *testing.T) {
 	says := func(int) string { return program("4") }
 	var seen [2][]string
 	for i, answers := range []string{"id,kind\n4,a\n5,b\n6,b\n", "id,kind\n4,b\n5,a\n6,a\n"} {
-		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 4, "rank" })
+		e, of := open(t, func(s *Settings) { s.Style, s.MaxTurns, s.Feedback.Score = "AceGRPO", 3, "rank" })
 		folder := e.entries[of.ID].folder
-		if err := os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		again, err := build(e.settings, Data{Tasks: []string{folder}}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, "private/answers.csv"), []byte(answers), 0o644))
+		again := must.Get(build(e.settings, Data{Tasks: []string{folder}}, ""))(t)
+		again.runner.interpreter = python3
 		told, _, _ := trace(t, again, of, says, false)
 		if want := []string{"place on the leaderboard was 2 of 4", "place on the leaderboard was 4 of 4"}[i]; !strings.Contains(told[1], want) {
 			t.Errorf("in training the prompt does not say %q:\n%s", want, told[1])
@@ -442,13 +434,8 @@ func TestHeldOut(t *testing.T) {
 		seeds(t, filepath.Join(root, name))
 	}
 	other := filepath.Join(root, "three/private/answers.csv")
-	if err := os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	e, err := build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644))
+	e := must.Get(build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, ""))(t)
 	count, names := e.LeftOut, e.LeftOutNames
 	if want := []string{"one", "twin"}; count != 2 || !slices.Equal(names, want) {
 		t.Errorf("left out %d: %q, want %q", count, names, want)

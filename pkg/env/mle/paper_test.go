@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestPaperPrompts: whatever a style's prompts say between their slots stands in
@@ -44,10 +46,7 @@ func TestPaperPrompts(t *testing.T) {
 		{1, []string{text("agents/system.md"), text("agents/draft.md"), text("agents/improve.md"), text("agents/instrument.md")}},
 		{3, []string{text("ace/draft.md"), text("ace/debug.md"), text("ace/improve.md"), text("ace/implementation.md")}},
 	} {
-		content, err := os.ReadFile(papers[c.paper])
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(papers[c.paper]))(t)
 		paper, found := plain(string(content)), 0
 		for _, prompt := range c.texts {
 			for _, piece := range slots.Split(prompt, -1) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -20,29 +21,15 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, nil)
 	rows := e.Rows()
-	again, err := rebuild(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err := e.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := again.Prompt(of, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(rebuild(e.settings, rows))(t)
+	one := must.Get(e.Prompt(of, shard.KindInitial, env.Parent{}))(t)
+	two := must.Get(again.Prompt(of, shard.KindInitial, env.Parent{}))(t)
 	if diff := cmp.Diff(one, two); diff != "" {
 		t.Errorf("prompts (-first +again):\n%s", diff)
 	}
 	folder := e.entries[of.ID].folder
-	if err := os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	changed, err := rebuild(e.settings, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "public/train.csv"), []byte("id,length,kind\n1,2,b\n"), 0o644))
+	changed := must.Get(rebuild(e.settings, rows))(t)
 	if _, err := changed.Prompt(of, shard.KindInitial, env.Parent{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "is not as it was") {
 		t.Errorf("a changed folder: %v", err)
 	}
@@ -64,10 +51,7 @@ func TestRowsElsewhere(t *testing.T) {
 	old := rows[0]
 	old.Source = strings.Replace(old.Source, "{", fmt.Sprintf(`{"folder":%q,`, old.Folder), 1)
 	old.Folder = ""
-	again, err := rebuild(e.settings, []shard.TaskRow{old})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(rebuild(e.settings, []shard.TaskRow{old}))(t)
 	if found, err := again.folder(of); err != nil || found.Folder != rows[0].Folder {
 		t.Errorf("a task of an old run: %v, %v", found, err)
 	}

@@ -108,7 +108,7 @@ func checkTemplate(c *config.Checker, field, template string) {
 // fill puts values in the place of a template's names, in one pass: a name
 // inside a value stays text.
 func fill(template string, values map[string]string) string {
-	pairs := make([]string, 0, 2*len(values))
+	var pairs []string
 	for name, value := range values {
 		pairs = append(pairs, "{"+name+"}", value)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // python makes an environment of a Python file, with the file that speaks for it.
@@ -17,25 +18,17 @@ func python(t testing.TB, s Settings, words []string, code, data string) *Env {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	shim, err := filepath.Abs("../../../data/program/lathe_env.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shim := must.Get(filepath.Abs("../../../data/program/lathe_env.py"))(t)
 	folder := t.TempDir()
 	for name, content := range map[string]string{"reward.py": code, "t.jsonl": data} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	s.Program.Command = append([]string{"python3", shim}, words...)
 	d := Data{}
 	d.Train.SetDefaults()
 	d.Test.SetDefaults()
 	d.Train.Files = []string{"t.jsonl"}
-	e, err := build(s, d, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, d, 1, folder))(t)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -49,9 +42,7 @@ func BenchmarkScore(b *testing.B) {
 			s.Program.Batch, s.Program.Processes = batch, 1
 			e := python(b, s, []string{"reward.py"}, "def reward(prompt, completion, answer, **task):\n    return float(completion == answer)\n", `{"prompt": "1+1?", "answer": "2"}`)
 			a := said(e, 0, "2")
-			if _, err := e.Score(b.Context(), a); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(e.Score(b.Context(), a))(b)
 			b.ResetTimer()
 			judgeAll(b, e, a, b.N, batch)
 			b.StopTimer()

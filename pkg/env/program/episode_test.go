@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -43,10 +44,7 @@ func TestEpisodes(t *testing.T) {
 	e := open(t, s)
 	want := map[string][]shard.Message{}
 	for _, task := range e.Tasks(env.Train) {
-		messages, err := played(t.Context(), e, task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		messages := must.Get(played(t.Context(), e, task))(t)
 		want[task.ID] = messages
 	}
 	stop, killed := make(chan struct{}), 0
@@ -127,10 +125,7 @@ func TestWaves(t *testing.T) {
 	prompt, _ := e.Prompt(task, shard.KindInitial, env.Parent{})
 	conversation := append(prompt, shard.Message{Role: "assistant", Content: "1"})
 	for wave := range 2 {
-		episode, err := e.Begin(t.Context(), task, conversation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		episode := must.Get(e.Begin(t.Context(), task, conversation))(t)
 		if step, err := episode.Next(t.Context(), conversation, nil); err != nil || !step.Wait {
 			t.Errorf("wave %d: %+v, %v, want to wait", wave, step, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/child"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -96,10 +97,7 @@ func TestRelativeFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(`{"prompt": "q", "answer": "a"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := build(s, data, 1, filepath.Base(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, data, 1, filepath.Base(folder)))(t)
 	defer e.Close()
 	if v, err := e.Score(t.Context(), said(e, 0, `{"reward": 1}`)); err != nil || v.Reward != 1 {
 		t.Errorf("%v, %v", v, err)

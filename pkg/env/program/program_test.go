@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -33,10 +34,7 @@ func TestMain(m *testing.M) {
 // settings are those of a program of this binary.
 func settings(t *testing.T, words ...string) Settings {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	s := *DefaultSettings()
 	s.Program.Command = append([]string{self, "play"}, words...)
 	return s
@@ -50,15 +48,10 @@ func open(t *testing.T, s Settings, lines ...string) *Env {
 	data.Train.SetDefaults()
 	data.Test.SetDefaults()
 	if len(lines) > 0 {
-		if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(strings.Join(lines, "\n")), 0o600))
 		data.Train.Files = []string{"t.jsonl"}
 	}
-	e, err := build(s, data, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, data, 1, folder))(t)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -317,9 +310,7 @@ func TestCage(t *testing.T) {
 		t.Skipf("no sandbox here: %v", err)
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("x"), 0o600))
 	e := open(t, s, `{"prompt": "q", "answer": ""}`)
 	for text, want := range map[string]float64{"t.jsonl": 1, secret: 0} {
 		v, err := e.Score(t.Context(), said(e, 0, text))
@@ -339,10 +330,7 @@ func TestPrompts(t *testing.T) {
 	s.Prompts = Prompts{System: "Be brief.", Initial: "Q: {question}", Improve: "{instruction} | {previous_response}", Diverge: "not {previous_response}"}
 	e := open(t, s, `{"prompt": "1+1?", "answer": "2"}`)
 	task := e.Tasks(env.Train)[0]
-	first, err := e.Prompt(task, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 	said := append(slices.Clone(first), shard.Message{Role: "assistant", Content: "{question}3"})
 	for kind, want := range map[shard.Kind]string{shard.KindInitial: "Q: 1+1?", shard.KindImprove: "Q: 1+1? | {question}3", shard.KindDiverge: "not {question}3"} {
 		parent := env.Parent{}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -169,18 +170,13 @@ func TestSplit(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&text, `{"prompt": [{"role": "user", "content": "%d?"}], "answer": "a"}`+"\n", i)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "t.jsonl"), []byte(text.String()), 0o600))
 	e := python(t, *DefaultSettings(), []string{"reward.py:compute_score"}, styles, `{"prompt": "?", "answer": "a"}`)
 	data := Data{}
 	data.Train.SetDefaults()
 	data.Test.SetDefaults()
 	data.Train.Files, data.Train.TestShare = []string{filepath.Join(folder, "t.jsonl")}, 0.3
-	split, err := build(e.settings, data, 1, e.pool.launcher.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := must.Get(build(e.settings, data, 1, e.pool.launcher.folder))(t)
 	defer split.Close()
 	if train, test := len(split.Tasks(env.Train)), len(split.Tasks(env.Test)); train+test != 100 || test < 17 || test > 43 {
 		t.Errorf("%d tasks to train on, %d held out", train, test)

@@ -1,14 +1,19 @@
 package puzzle
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -93,6 +98,92 @@ func TestRepairs(t *testing.T) {
 	})
 }
 
+// TestRepairsByHand: all that one repair can make of an answer, and nothing else: a pass over half of the letters, any
+// stretch of the trip that makes it shorter, any colour of one cell that leaves fewer conflicts.
+func TestRepairsByHand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ kind, question, answer, want string }{
+		{"sort", "dcba", "dcba", "cdba dbca dcab"},
+		{"sort", "edcba", "edcba", "dceba ecbda edbac"},
+		{"sort", "cadb", "abcd", "abcd"},
+		{"colour", "Aabb", "Aabb", "Aabc Aacb Acbb"},
+		{"colour", "Aabb", "Acbc", "Acbc"},
+		{"colour", "abBb", "bbBa", "baBa bcBa cbBa"},
+		{"tour", "a00b99c09d90", "abcd", "acbd"},
+		{"tour", "a00b99c09d90", "acbd", "acbd"},
+		{"tour", "a00b03c01d04e02", "abcde", "abdce abedc acbde bacde"},
+	} {
+		got := map[string]bool{}
+		for i := range 400 {
+			got[kinds[c.kind].repair(c.question, c.answer, &draws{stream: rng.New(uint64(i), rng.PurposeTest, 0, "", 0)})] = true
+		}
+		if all := strings.Join(slices.Sorted(maps.Keys(got)), " "); all != c.want {
+			t.Errorf("%s %s: repairs of %s are %s, want %s", c.kind, c.question, c.answer, all, c.want)
+		}
+	}
+}
+
+// TestDraws: an order of three is each of six about as often, and a puzzle is as its description says.
+func TestDraws(t *testing.T) {
+	t.Parallel()
+	orders, d := map[string]int{}, &draws{stream: rng.New(1, rng.PurposeTest, 0, "", 0)}
+	for range 6000 {
+		orders[fmt.Sprint(d.permutation(3))]++
+	}
+	for order, n := range orders { // 1000, and a standard deviation of 29
+		if n < 880 || n > 1120 || len(orders) != 6 {
+			t.Errorf("%s is drawn %d times of 6000", order, n)
+		}
+	}
+	sums, none := map[string]int{}, map[string]int{}
+	for range 2000 {
+		for name, k := range kinds {
+			question := k.draw(minSize, d)
+			if question == "" {
+				none[name]++
+				continue
+			}
+			switch name {
+			case "sort":
+				if text := sorted(question); len(text) != minSize || len(slices.Compact([]byte(text))) != minSize || inversions(question) == 0 {
+					t.Fatalf("sort %q", question)
+				}
+			case "tour":
+				places := map[string]bool{}
+				for i := 0; i < len(question); i += 3 {
+					places[question[i+1:i+3]] = true
+				}
+				if k.given(question) != "abcd" || len(places) != minSize {
+					t.Fatalf("tour %q", question)
+				}
+			case "colour":
+				for i := range len(question) {
+					sums[question[i:i+1]]++
+					if fixed(question[i]) && fixed(question[(i+1)%len(question)]) || conflicts(question) < 2 || len(question) != minSize {
+						t.Fatalf("colour %q", question)
+					}
+				}
+			}
+		}
+	}
+	// A ring of four cells has fewer than two conflicts in 18 of 81 colourings with none and none with one: 22 %.
+	if none["sort"] < 40 || none["sort"] > 130 || none["colour"] < 300 || none["colour"] > 1300 {
+		t.Errorf("no puzzle: %v", none)
+	}
+	if cells := len(sums); cells != 6 {
+		t.Errorf("cells are %v", sums)
+	}
+	held := 0
+	for i := range 2000 { // 400, and a standard deviation of 18
+		if heldOut(fmt.Sprint(i), 0.2) {
+			held++
+		}
+	}
+	if held < 320 || held > 480 {
+		t.Errorf("of 2000 %d are held out, for a share of 0.2", held)
+	}
+}
+
 // orders calls f with every order of letters that begins with the first.
 func orders(letters string, f func(string)) {
 	var place func(so, rest string)
@@ -109,19 +200,14 @@ func orders(letters string, f func(string)) {
 
 func puzzles(t *testing.T, seed uint64, change func(*Settings, *Data)) *Env {
 	t.Helper()
-	ofEnv, ofData, err := env.Defaults(Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ofEnv, ofData := must.Get2(env.Defaults(Name))(t)
 	settings, data := ofEnv.(*Settings), ofData.(*Data)
 	if change != nil {
 		change(settings, data)
 	}
-	tasks, err := load(data, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Env{tasks, settings.Prompts}
+	tasks := must.Get(load(data, seed))(t)
+	e := must.Get(fromTasks(settings, tasks))(t)
+	return e.(*Env)
 }
 
 // Splits share nothing, whatever seeds they are drawn with, and the rows make the
@@ -138,6 +224,15 @@ func TestSplits(t *testing.T) {
 	}
 	if len(trained) != 600 || byKind["sort"] != 200 || byKind["tour"] != 200 || byKind["colour"] != 200 {
 		t.Errorf("%d different puzzles to train on: %v", len(trained), byKind)
+	}
+	first := ""
+	for _, split := range []env.Split{env.Train, env.Test} {
+		for _, task := range e.Tasks(split)[:3] {
+			first += " " + task.Question + "=" + task.Answer
+		}
+	}
+	if want := " egpkjvxw=egjkpvwx a30b80c50d73e52f43g59h48= ccaaaBbc= rjqfylmw=fjlmqrwy a18b58c91d77e02f46g17h50= aCcaBacc="; first != want { // what a seed draws stays: runs of this seed are compared
+		t.Errorf("seed 1 draws %s", first)
 	}
 	other := puzzles(t, 2, all)
 	for _, task := range other.Tasks(env.Test) {
@@ -191,7 +286,8 @@ func TestScore(t *testing.T) {
 	task := e.Tasks(env.Train)[0]
 	for answer, want := range map[string]shard.Outcome{sorted(task.Question): shard.OutcomeOK, " " + task.Question + "\n": shard.OutcomeWrong, "none": shard.OutcomeInvalid} {
 		v, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: []shard.Message{{Role: "user"}, {Role: "assistant", Content: answer}}, Own: []int{1}})
-		if err != nil || v.Outcome != want || len(v.Turns) != 1 || v.Reward != v.NormalizedScore {
+		reason := map[shard.Outcome]string{shard.OutcomeOK: "best", shard.OutcomeWrong: "valid", shard.OutcomeInvalid: "invalid"}[want]
+		if err != nil || v.Outcome != want || len(v.Turns) != 1 || v.Reward != v.NormalizedScore || v.Reason != reason || len(v.Parts) != 1 || v.Parts[0].Value != v.Reward || (v.Extracted == "") != (want == shard.OutcomeInvalid) {
 			t.Errorf("%q: %+v: %v", answer, v, err)
 		}
 	}
@@ -228,5 +324,81 @@ func TestUnknownKind(t *testing.T) {
 	_, err := fromTasks(&Settings{}, env.TasksOf(Name, []shard.TaskRow{{TaskID: "a", Split: "test", Kind: "chess"}}))
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `task "a": there are no puzzles of kind "chess"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestSettings: what no recipe can mean is refused, field by field, and the limits of what it can are not.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	type recipe struct {
+		Env        *Settings `yaml:"env"`
+		Data       *Data     `yaml:"data"`
+		Evaluation struct {
+			Problems int `yaml:"problems"`
+		} `yaml:"evaluation"`
+	}
+	for field, change := range map[string]func(*recipe){
+		"":                                    func(r *recipe) { r.Data.Kinds, r.Data.Size, r.Data.Train = []string{"sort", "tour"}, 10, 1 },
+		" ":                                   func(r *recipe) { r.Data.Size, r.Data.Test, r.Data.TestShare, r.Evaluation.Problems = 16, 0, 0.99, 0 },
+		"  ":                                  func(r *recipe) { r.Data.Size, r.Evaluation.Problems = 4, 200 },
+		"data.kinds: is empty":                func(r *recipe) { r.Data.Kinds = nil },
+		"data.kinds.1: must be one of":        func(r *recipe) { r.Data.Kinds = []string{"sort", "chess"} },
+		"data.size: must be from 4 to 10":     func(r *recipe) { r.Data.Kinds, r.Data.Size = []string{"tour"}, 11 },
+		"data.size: must be from 4 to 16":     func(r *recipe) { r.Data.Size = 17 },
+		"data.size: must be from 4 to 16 (3)": func(r *recipe) { r.Data.Size = 3 },
+		"data.train: must be 1":               func(r *recipe) { r.Data.Train = 0 },
+		"data.test: must be 0":                func(r *recipe) { r.Data.Test, r.Evaluation.Problems = -1, -1 },
+		"data.test_share: must":               func(r *recipe) { r.Data.TestShare = 0 },
+		"data.test_share: must be above":      func(r *recipe) { r.Data.TestShare = 1 },
+		"evaluation.problems: must not be":    func(r *recipe) { r.Evaluation.Problems = 201 },
+		"env.prompts":                         func(r *recipe) { r.Env.Prompts.Improve = "{prevous_response}" },
+	} {
+		settings, data := must.Get2(env.Defaults(Name))(t)
+		r := recipe{Env: settings.(*Settings), Data: data.(*Data)}
+		change(&r)
+		c := config.NewChecker(&r)
+		validate(c, r.Env, r.Data)
+		if err := c.Err("the recipe"); (err == nil) != (strings.TrimSpace(field) == "") || err != nil && !strings.Contains(err.Error(), field) {
+			t.Errorf("%q: %v", field, err)
+		}
+	}
+}
+
+// TestPrompts: a first answer, a better one, another one; and no other kind. A demonstration is one repair.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	e := puzzles(t, 1, func(s *Settings, _ *Data) {
+		s.Prompts = Prompts{"{question}=", "{previous_response};", "{previous_response}!"}
+	})
+	task := e.Tasks(env.Train)[0]
+	history := []shard.Message{{Role: "assistant", Content: "a"}, {Role: "user", Content: "b"}, {Role: "assistant", Content: "c"}, {Role: "user", Content: "d"}}
+	for kind, want := range map[shard.Kind]string{shard.KindInitial: task.Question + "=", shard.KindImprove: "c;", shard.KindDebug: "c;", shard.KindRefine: "c;", shard.KindDiverge: "c!", "other": ""} {
+		got, err := e.Prompt(task, kind, env.Parent{Messages: history})
+		if (err == nil) != (want != "") || err == nil && !slices.Equal(got, []shard.Message{{Role: "user", Content: want}}) {
+			t.Errorf("%s: %v, %v", kind, got, err)
+		}
+	}
+	for seed := range uint64(20) {
+		said, ok, err := e.Demonstration(task, shard.KindInitial, rng.New(seed, rng.PurposeTest, 0, "", 0))
+		repaired := sorting{}.repair("", task.Question, &draws{stream: rng.New(seed, rng.PurposeTest, 0, "", 0)})
+		if err != nil || !ok || said[1] != (shard.Message{Role: "assistant", Content: repaired}) {
+			t.Errorf("%v, %v, want %s", said, err, repaired)
+		}
+		said, _, err = e.Demonstration(task, shard.KindDiverge, rng.New(seed, rng.PurposeTest, 0, "", 0))
+		d := &draws{stream: rng.New(seed, rng.PurposeTest, 0, "", 0)}
+		current := task.Question
+		for range d.intN(8) {
+			current = sorting{}.repair("", current, d)
+		}
+		if want := (sorting{}).repair("", current, d); err != nil || said[0].Content != current+"!" || said[1].Content != want {
+			t.Errorf("%v, %v, want %s", said, err, want)
+		}
+	}
+	task.Kind = "chess"
+	if _, _, err := e.Demonstration(task, shard.KindInitial, rng.Stream{}); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("of no kind: %v", err)
+	}
+	if _, err := e.Score(t.Context(), env.Attempt{Task: task, Own: []int{0}, Messages: history[:1]}); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("of no kind: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -27,10 +28,7 @@ func BenchmarkSteps(b *testing.B) {
 			var scripts []script
 			steps := 0
 			for _, task := range e.Tasks(env.Test) {
-				said, err := e.tasks[task.ID].perfect(true)
-				if err != nil {
-					b.Fatal(err)
-				}
+				said := must.Get(e.tasks[task.ID].perfect(true))(b)
 				done := play(b, e, task.ID, opening(b, e, task.ID), lines(said...)).conversation
 				scripts = append(scripts, script{task, said, opening(b, e, task.ID), done})
 				steps += len(said)
@@ -45,22 +43,14 @@ func BenchmarkSteps(b *testing.B) {
 				before := processorTime(b)
 				for b.Loop() {
 					for _, s := range scripts {
-						begun, err := e.Begin(b.Context(), s.task, s.prompt)
-						if err != nil {
-							b.Fatal(err)
-						}
+						begun := must.Get(e.Begin(b.Context(), s.task, s.prompt))(b)
 						conversation := s.prompt
 						for _, said := range s.said {
 							conversation = append(conversation, assistant(said))
-							answer, err := begun.Next(b.Context(), conversation, nil)
-							if err != nil {
-								b.Fatal(err)
-							}
+							answer := must.Get(begun.Next(b.Context(), conversation, nil))(b)
 							conversation = append(conversation, answer.Messages...)
 						}
-						if err := begun.Close(); err != nil {
-							b.Fatal(err)
-						}
+						must.Do(b, begun.Close())
 					}
 				}
 				rate(b, before)
@@ -84,8 +74,6 @@ func BenchmarkSteps(b *testing.B) {
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

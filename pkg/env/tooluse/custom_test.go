@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -120,15 +121,10 @@ const purseTasks = `{"id": "purse", "kind": "money", "turns": ["Pay 3.", "Pay 4.
 func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	t.Helper()
 	t.Setenv(serve, how)
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	folder := t.TempDir()
 	for name, content := range map[string]string{"functions.json": purseFunctions, "tasks.jsonl": purseTasks} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	s := settings("", "")
 	s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{program}
@@ -137,10 +133,7 @@ func newOwn(t *testing.T, how string, change func(*ToolUse)) *Env {
 	if change != nil {
 		change(&s.ToolUse)
 	}
-	e, err := build(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, Data{Test: Source{Files: []string{"tasks.jsonl"}}}, 1, folder))(t)
 	return e
 }
 
@@ -208,20 +201,14 @@ func TestProgramIsLost(t *testing.T) {
 	var episodes []env.Episode
 	var conversations [][]shard.Message
 	for range 5 {
-		begun, err := e.Begin(t.Context(), task, opening(t, e, "purse"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		begun := must.Get(e.Begin(t.Context(), task, opening(t, e, "purse")))(t)
 		episodes = append(episodes, begun)
 		conversations = append(conversations, opening(t, e, "purse"))
 	}
 	for round, want := range []string{`["{\"purse\":9}","paid"]`, `["{\"purse\":6}","paid"]`, `["{\"purse\":3}","paid"]`} {
 		for i, episode := range episodes {
 			conversations[i] = append(conversations[i], assistant(pay))
-			answer, err := episode.Next(t.Context(), conversations[i], nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(episode.Next(t.Context(), conversations[i], nil))(t)
 			if got := answer.Messages[0].Content; got != "<tool_result> "+want+" </tool_result>" {
 				t.Errorf("round %d, episode %d: %s", round, i, got)
 			}
@@ -291,9 +278,7 @@ func TestProgramFails(t *testing.T) {
 
 	// A program that cannot be run, and one that there is not.
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte{0}, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte{0}, 0o700))
 	e := newOwn(t, "", func(u *ToolUse) { u.Command = []string{broken} })
 	task, _ := e.Task("look")
 	_, err := e.Score(t.Context(), env.Attempt{Task: task, Messages: conversation(e), Own: env.Said(conversation(e), 0), Finish: "stop"})
@@ -331,9 +316,7 @@ func TestBadOwnFiles(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for name, content := range map[string]string{"functions.json": c.functions, "tasks.jsonl": c.tasks} {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
@@ -349,13 +332,9 @@ func TestPipeForAFile(t *testing.T) {
 	t.Parallel()
 	for _, pipe := range []string{"functions.json", "tasks.jsonl"} {
 		folder := t.TempDir()
-		if err := os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, "functions.json"), []byte(purseFunctions), 0o600))
 		_ = os.Remove(filepath.Join(folder, pipe))
-		if err := syscall.Mkfifo(filepath.Join(folder, pipe), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mkfifo(filepath.Join(folder, pipe), 0o600))
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
 		_, err := build(s, Data{Train: Source{Files: []string{"tasks.jsonl"}}}, 1, folder)
@@ -381,9 +360,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for name, content := range map[string]string{"functions.json": purseFunctions, "train.jsonl": train, "test.jsonl": test} {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 		}
 		s := settings("", "")
 		s.ToolUse.Functions, s.ToolUse.Command = "functions.json", []string{"true"}
@@ -400,9 +377,7 @@ func TestTasksOfOtherEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.jsonl")
 	text := "\uFEFF" + `{"id": "a", "turns": ["Go."]}` + "\r\n\r\n" + `{"id": "b", "turns": ["Stop."]}` + "\r\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	problems, err := readCustom(path, nil)
 	if err != nil || len(problems) != 2 || problems[0].id != "a" {
 		t.Fatalf("got %d tasks, %v", len(problems), err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -21,17 +22,12 @@ import (
 func everything(t testing.TB, split env.Split, change func(*Settings)) *Env {
 	t.Helper()
 	s := settings(small, filepath.Join(t.TempDir(), "halves.json"))
-	problems, _, err := readBFCL(small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, _ := must.Get2(readBFCL(small))(t)
 	var ids []string
 	for _, p := range problems {
 		ids = append(ids, p.id)
 	}
-	if err := os.WriteFile(s.ToolUse.Halves, fmt.Appendf(nil, `{%q: ["%s"]}`, split, strings.Join(ids, `", "`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(s.ToolUse.Halves, fmt.Appendf(nil, `{%q: ["%s"]}`, split, strings.Join(ids, `", "`)), 0o600))
 	if change != nil {
 		change(&s)
 	}
@@ -212,10 +208,7 @@ func TestIterate(t *testing.T) {
 		if m.Role != roleAssistant {
 			continue
 		}
-		prompt, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:i+1]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		prompt := must.Get(e.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:i+1]}))(t)
 		want := slices.Clone(whole[:i])
 		if want[i-1].Role == roleUser {
 			want = want[:i-1]
@@ -230,10 +223,7 @@ func TestIterate(t *testing.T) {
 			t.Errorf("from step %d: %+v", step, again.verdict)
 		}
 		// Iterated on again, the history is as if there had been no iteration.
-		twice, err := e.Prompt(task, shard.KindDiverge, env.Parent{Messages: again.conversation})
-		if err != nil {
-			t.Fatal(err)
-		}
+		twice := must.Get(e.Prompt(task, shard.KindDiverge, env.Parent{Messages: again.conversation}))(t)
 		want = append(slices.Clone(whole[:len(whole)-1]), shard.Message{Role: roleUser, Content: "Other than " + taskFinished + ": Show home.txt."})
 		if diff := cmp.Diff(want, twice); diff != "" {
 			t.Errorf("prompt after an iteration on step %d (-want +got):\n%s", step, diff)
@@ -243,14 +233,8 @@ func TestIterate(t *testing.T) {
 
 	// Steps of the history count.
 	short := everything(t, env.Test, func(s *Settings) { s.ToolUse.Test.Steps = 3 })
-	prompt, err := short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	begun, err := short.Begin(t.Context(), task, prompt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	prompt := must.Get(short.Prompt(task, shard.KindImprove, env.Parent{Messages: whole[:7]}))(t)
+	begun := must.Get(short.Begin(t.Context(), task, prompt))(t)
 	if answer, err := begun.Next(t.Context(), append(prompt, assistant(echo)), nil); err != nil || !answer.Over() {
 		t.Errorf("after the third of three steps: %v, %v", answer, err)
 	}
@@ -298,10 +282,7 @@ func TestStratify(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("..", "..", "..", "..", "shared", "data", "bfcl")); err == nil {
 		folder = shared(t)
 	}
-	problems, _, err := readBFCL(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, _ := must.Get2(readBFCL(folder))(t)
 	ids := func(seed uint64) (all [2][]string, strata map[string]int) {
 		strata = map[string]int{}
 		halves := stratify(problems, rng.New(seed, rng.PurposeData, 0, "halves", 0))
@@ -337,9 +318,7 @@ func TestBadHalves(t *testing.T) {
 		`[`:                             "halves.json",
 	} {
 		path := filepath.Join(t.TempDir(), "halves.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := build(settings(small, path), Data{}, 1, ""); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

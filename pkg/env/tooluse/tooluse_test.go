@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -21,10 +22,7 @@ func shared(t testing.TB) string {
 	if folder == "" {
 		folder = filepath.Join("..", "..", "..", "..", "shared")
 	}
-	folder, err := filepath.Abs(filepath.Join(folder, "data", "bfcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder = must.Get(filepath.Abs(filepath.Join(folder, "data", "bfcl")))(t)
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("set LATHE_SHARED to the folder that holds data/bfcl")
 	}
@@ -46,10 +44,7 @@ func settings(folder, halves string) Settings {
 
 func newEnv(t testing.TB, s Settings) *Env {
 	t.Helper()
-	e, err := build(s, Data{}, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, Data{}, 1, ""))(t)
 	return e
 }
 
@@ -59,15 +54,9 @@ func TestValidation(t *testing.T) {
 	t.Parallel()
 	s := settings(small, "")
 	whole := newEnv(t, s)
-	e, err := build(s, Data{Validation: 3}, 1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(build(s, Data{Validation: 3}, 1, ""))(t)
 	rows := e.Rows()
-	again, err := rebuild(s, "", rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(rebuild(s, "", rows))(t)
 	ids := func(tasks []env.Task) []string {
 		var ids []string
 		for _, task := range tasks {
@@ -141,10 +130,7 @@ func play(t testing.TB, e *Env, id string, prompt []shard.Message, script func(s
 func opening(t testing.TB, e *Env, id string) []shard.Message {
 	t.Helper()
 	task, _ := e.Task(id)
-	prompt, err := e.Prompt(task, shard.KindInitial, env.Parent{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	prompt := must.Get(e.Prompt(task, shard.KindInitial, env.Parent{}))(t)
 	return prompt
 }
 
@@ -172,10 +158,7 @@ func TestReferencePolicy(t *testing.T) {
 				}
 				for _, task := range e.Tasks(split) {
 					for _, oneByOne := range []bool{false, true} {
-						said, err := e.tasks[task.ID].perfect(oneByOne)
-						if err != nil {
-							t.Fatal(err)
-						}
+						said := must.Get(e.tasks[task.ID].perfect(oneByOne))(t)
 						p := play(t, e, task.ID, opening(t, e, task.ID), lines(said...))
 						if v := p.verdict; v.Outcome != shard.OutcomeOK || v.Reward != 1 || v.NormalizedScore != 1 {
 							t.Errorf("%s, %s: %+v", split, task.ID, v)

@@ -5,9 +5,11 @@ package nvmltest
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -24,11 +26,32 @@ const Script = "LATHE_NVML_STUB"
 // Compiler is the C compiler. Without one the test is skipped.
 func Compiler(t testing.TB) string {
 	t.Helper()
-	compiler := cmp.Or(os.Getenv("CC"), "cc")
-	if _, err := exec.LookPath(compiler); err != nil {
+	if _, err := exec.LookPath(compiler()); err != nil {
 		t.Skipf("there is no C compiler: %v", err)
 	}
-	return compiler
+	return compiler()
+}
+
+func compiler() string { return cmp.Or(os.Getenv("CC"), "cc") }
+
+// built are the libraries of Build, without and with what is old, each compiled once for all tests of a process.
+var built = [2]func() ([]byte, error){sync.OnceValues(func() ([]byte, error) { return compile() }), sync.OnceValues(func() ([]byte, error) { return compile("-DLATHE_OLD") })}
+
+func compile(flags ...string) (library []byte, err error) {
+	folder, err := os.MkdirTemp("", "nvmltest")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	file, path := filepath.Join(folder, "nvml.c"), filepath.Join(folder, Name)
+	if err := os.WriteFile(file, source, 0o644); err != nil {
+		return nil, err
+	}
+	arguments := append([]string{"-O1", "-w", "-shared", "-fPIC", "-o", path, file}, flags...)
+	if out, err := exec.Command(compiler(), arguments...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the library: %w\n%s", err, out)
+	}
+	return os.ReadFile(path)
 }
 
 // Build builds the library and returns its path, in a folder of its own. old
@@ -36,18 +59,18 @@ func Compiler(t testing.TB) string {
 // test is skipped.
 func Build(t testing.TB, old bool) string {
 	t.Helper()
-	compiler := Compiler(t)
-	folder := t.TempDir()
-	file, path := filepath.Join(folder, "nvml.c"), filepath.Join(folder, Name)
-	if err := os.WriteFile(file, source, 0o644); err != nil {
+	Compiler(t)
+	which := 0
+	if old {
+		which = 1
+	}
+	library, err := built[which]()
+	if err != nil {
 		t.Fatal(err)
 	}
-	arguments := []string{"-O1", "-w", "-shared", "-fPIC", "-o", path, file}
-	if old {
-		arguments = append(arguments, "-DLATHE_OLD")
-	}
-	if out, err := exec.Command(compiler, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("building the library: %v\n%s", err, out)
+	path := filepath.Join(t.TempDir(), Name)
+	if err := os.WriteFile(path, library, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
@@ -35,10 +36,7 @@ var sampleBatch = []shard.Sequence{
 		LogProbSource: shard.LogProbsServer, PolicyVersion: 5,
 	},
 	{},
-	{
-		TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2},
-		TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1},
-	},
+	{TokenIDs: []int32{7}, LossMask: []bool{true}, Positions: []int32{0}, Turns: []int32{0}, OldLogProbs: []float32{-2}, TurnSegments: []int32{0}, TurnAdvantages: []float32{1}, TurnFactors: []float64{1}, TurnRewards: []float64{0}, TurnWeights: []float64{1}},
 }
 
 var sampleTensors = []Tensor{
@@ -69,16 +67,11 @@ func decodeBatch(data []byte) ([]shard.Sequence, error) {
 // sealBlocks seals what parts are read of.
 func sealBlocks(t testing.TB, path string, data []byte, rows int64) {
 	t.Helper()
-	w, err := seal.Create(path, shardtest.Attempt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(seal.Create(path, shardtest.Attempt))(t)
 	w.InBlocks()
 	_, errWrite := w.Write(data)
 	_, errCommit := w.Commit(seal.Manifest{Rows: rows})
-	if err := errors.Join(errWrite, errCommit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errWrite, errCommit))
 }
 
 func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte {
@@ -93,17 +86,11 @@ func tensorBytes(t testing.TB, tensors []Tensor, meta map[string]string) []byte 
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "batch.arrow")
-	m, err := WriteBatch(path, sampleBatch, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(WriteBatch(path, sampleBatch, shardtest.Attempt, seal.Manifest{}))(t)
 	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "batch", Major: 3}) || m.ContentSHA256 != m.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
-	sequences, read, err := ReadBatch(t.Context(), path, seal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sequences, read := must.Get2(ReadBatch(t.Context(), path, seal.Options{}))(t)
 	shardtest.SameRows(t, sequences, sampleBatch)
 	shardtest.SameRows(t, read, m)
 }
@@ -140,35 +127,21 @@ func TestBatchRoundTrip(t *testing.T) {
 		}
 		encode := func() []byte {
 			var b bytes.Buffer
-			schema, err := batchArrowSchema(layoutOf(sequences))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := encodeBatch(&b, schema, layoutOf(sequences), inOrder(sequences)); err != nil {
-				t.Fatal(err)
-			}
+			schema := must.Get(batchArrowSchema(layoutOf(sequences)))(t)
+			must.Do(t, encodeBatch(&b, schema, layoutOf(sequences), inOrder(sequences)))
 			return b.Bytes()
 		}
 		data := encode()
 		if !bytes.Equal(data, encode()) {
 			t.Fatal("writing the same sequences twice gives other bytes")
 		}
-		got, err := decodeBatch(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := newBatch(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(decodeBatch(data))(t)
+		b := must.Get(newBatch(bytes.NewReader(data), int64(len(data))))(t)
 		slices.SortStableFunc(sequences, func(a, b shard.Sequence) int { return int(a.Place) - int(b.Place) })
 		shardtest.SameRows(t, got, sequences)
 		for step := range 3 {
 			for unit := range 3 {
-				own, err := b.Unit(step, unit)
-				if err != nil {
-					t.Fatal(err)
-				}
+				own := must.Get(b.Unit(step, unit))(t)
 				shardtest.SameRows(t, own, slices.DeleteFunc(slices.Clone(sequences), func(s shard.Sequence) bool { return int(s.OptimizerStep) != step || int(s.Unit) != unit }))
 			}
 		}
@@ -178,10 +151,7 @@ func TestBatchRoundTrip(t *testing.T) {
 func TestTensors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "grad.arrow")
-	m, err := WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(WriteTensors(path, sampleTensors, map[string]string{"tokens": "12"}, shardtest.Attempt, seal.Manifest{}))(t)
 	if m.Rows != 3 || m.Schema != (seal.Schema{Name: "tensors", Major: 1}) {
 		t.Errorf("manifest %+v", m)
 	}
@@ -287,18 +257,11 @@ func TestArrowSchemaEvolution(t *testing.T) {
 			}
 		}
 		var buffer bytes.Buffer
-		w, err := ipc.NewFileWriter(&position{w: &buffer}, ipc.WithSchema(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(ipc.NewFileWriter(&position{w: &buffer}, ipc.WithSchema(s)))(t)
 		record := b.NewRecord()
 		defer record.Release()
-		if err := w.Write(record); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Write(record))
+		must.Do(t, w.Close())
 		return buffer.Bytes()
 	}
 	narrowed := append([]arrow.Field{}, batchFields[:15]...)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/shardtest"
@@ -12,10 +13,7 @@ import (
 
 func BenchmarkReadTensors(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "grad.arrow")
-	m, err := WriteTensors(path, []Tensor{{"w", []int{1 << 24}, make([]float32, 1<<24)}}, nil, shardtest.Attempt, seal.Manifest{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(WriteTensors(path, []Tensor{{"w", []int{1 << 24}, make([]float32, 1<<24)}}, nil, shardtest.Attempt, seal.Manifest{}))(b)
 	b.SetBytes(m.Bytes)
 	for b.Loop() {
 		if _, _, _, err := ReadTensors(b.Context(), path, seal.Options{}); err != nil {
@@ -37,18 +35,11 @@ func BenchmarkReadUnits(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				batch, _, err := OpenBatch(b.Context(), path, seal.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				batch, _ := must.Get2(OpenBatch(b.Context(), path, seal.Options{}))(b)
 				for number := range units {
-					if _, err := batch.Unit(0, number); err != nil {
-						b.Fatal(err)
-					}
+					must.Get(batch.Unit(0, number))(b)
 				}
-				if err := batch.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, batch.Close())
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*units), "µs/unit")
 		})

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // fits reports whether a value is what its column says.
@@ -45,18 +47,12 @@ func fits(value any, c Column) bool {
 // TestColumns compares what the columns of a table are said to be with their values.
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join("testdata", "*.[pa]*r*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join("testdata", "*.[pa]*r*")))(t)
 	for _, file := range files {
 		if strings.HasPrefix(filepath.Base(file), "bad-") {
 			continue
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		columns, err := Columns(bytes.NewReader(data), int64(len(data)), formatOf(file))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)

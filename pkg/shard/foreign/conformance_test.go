@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 func formatOf(path string) Format {
@@ -26,9 +28,7 @@ func decoded(t *testing.T, text []byte) any {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var value any
-	if err := decoder.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&value))
 	return normal(value)
 }
 
@@ -54,10 +54,7 @@ func normal(value any) any {
 
 func readFile(t *testing.T, path string) ([]any, error) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	lines, err := read(data, formatOf(path))
 	found := []any{}
 	for _, line := range lines {
@@ -70,10 +67,7 @@ func readFile(t *testing.T, path string) ([]any, error) {
 // writes, and gives what pyarrow reads from it (testdata/make.py).
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "golden.json")))(t)
 	golden := decoded(t, text).(map[string]any)
 	for name, want := range golden {
 		if same, ok := want.(string); ok {

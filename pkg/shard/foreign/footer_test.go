@@ -10,16 +10,15 @@ import (
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestFooter: a footer that ends before its bytes do, or that counts more rows than its row
 // groups have, is damaged: the rows that are left would be a part of the table, or none.
 func TestFooter(t *testing.T) {
 	t.Parallel()
-	whole, err := os.ReadFile("testdata/codec-none-v1.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile("testdata/codec-none-v1.parquet"))(t)
 	length := int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
 	body, footer := whole[:len(whole)-8-length], whole[len(whole)-8-length:len(whole)-8]
 	with := func(footer []byte) []byte {
@@ -27,14 +26,9 @@ func TestFooter(t *testing.T) {
 	}
 	changed := func(change func(m *format.FileMetaData)) []byte {
 		var m format.FileMetaData
-		if err := thrift.Unmarshal(new(thrift.CompactProtocol), footer, &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, thrift.Unmarshal(new(thrift.CompactProtocol), footer, &m))
 		change(&m)
-		footer, err := thrift.Marshal(new(thrift.CompactProtocol), &m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		footer := must.Get(thrift.Marshal(new(thrift.CompactProtocol), &m))(t)
 		return with(footer)
 	}
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
@@ -38,9 +39,7 @@ var rowsAsJSON = []string{
 func parquetFile(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := parquet.Write(&b, testRows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&b, testRows))
 	return b.Bytes()
 }
 
@@ -64,9 +63,7 @@ func arrowStream(t *testing.T) []byte {
 	defer record.Release()
 	var buffer bytes.Buffer
 	w := ipc.NewWriter(&buffer, ipc.WithSchema(schema))
-	if err := errors.Join(w.Write(record), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Write(record), w.Close()))
 	return buffer.Bytes()
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // FuzzRows reads damaged tables: there is an error or there are rows, which are JSON of all
@@ -16,10 +18,7 @@ func FuzzRows(f *testing.F) {
 		f.Fatal(files, err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(f)
 		f.Add(data, formatOf(file) == Parquet)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, isParquet bool) {

@@ -10,6 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // leafOf is what a handmade file has of a leaf: levels of every entry, one digit each
@@ -52,10 +54,7 @@ func handmade(t *testing.T, rows int64, schema []format.SchemaElement, leaves ..
 		}})
 		file = append(append(file, header...), page...)
 	}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{Version: 1, Schema: schema, NumRows: rows, RowGroups: []format.RowGroup{group}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	footer := must.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{Version: 1, Schema: schema, NumRows: rows, RowGroups: []format.RowGroup{group}}))(t)
 	file = append(file, footer...)
 	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
 }
@@ -116,78 +115,33 @@ func TestOldEncodings(t *testing.T) {
 		rows   int64
 		want   []string
 	}{
-		"a repeated field alone": {
-			[]format.SchemaElement{root, leaf("a", repeated, format.Int32)},
-			[]leafOf{{reps: "010", defs: "110", values: int32s(1, 2)}},
-			2,
-			[]string{`{"a":[1,2]}`, `{"a":[]}`},
-		},
+		"a repeated field alone": {[]format.SchemaElement{root, leaf("a", repeated, format.Int32)}, []leafOf{{reps: "010", defs: "110", values: int32s(1, 2)}}, 2, []string{`{"a":[1,2]}`, `{"a":[]}`}},
 		"a repeated group alone": {
 			[]format.SchemaElement{root, group("a", repeated, 2), leaf("k", required, format.Int32), leaf("v", optional, format.ByteArray, utf8)},
 			[]leafOf{{reps: "010", defs: "110", values: int32s(1, 2)}, {reps: "010", defs: "210", values: strs("x")}},
 			2,
 			[]string{`{"a":[{"k":1,"v":"x"},{"k":2,"v":null}]}`, `{"a":[]}`},
 		},
-		"two levels of parquet-avro, of numbers": {
-			[]format.SchemaElement{root, group("a", optional, 1, list), leaf("array", repeated, format.Int32)},
-			[]leafOf{{reps: "0100", defs: "2210", values: int32s(1, 2)}},
-			3,
-			[]string{`{"a":[1,2]}`, `{"a":[]}`, `{"a":null}`},
-		},
-		"two levels of parquet-avro, of objects with one field": {
-			[]format.SchemaElement{root, group("a", required, 1, list), group("array", repeated, 1), leaf("k", required, format.Int32)},
-			[]leafOf{{reps: "01", defs: "11", values: int32s(1, 2)}},
-			1,
-			[]string{`{"a":[{"k":1},{"k":2}]}`},
-		},
-		"two levels of Thrift": {
-			[]format.SchemaElement{root, group("a", required, 1, list), group("a_tuple", repeated, 1), leaf("k", optional, format.Int32)},
-			[]leafOf{{reps: "01", defs: "12", values: int32s(2)}},
-			1,
-			[]string{`{"a":[{"k":null},{"k":2}]}`},
-		},
+		"two levels of parquet-avro, of numbers":                {[]format.SchemaElement{root, group("a", optional, 1, list), leaf("array", repeated, format.Int32)}, []leafOf{{reps: "0100", defs: "2210", values: int32s(1, 2)}}, 3, []string{`{"a":[1,2]}`, `{"a":[]}`, `{"a":null}`}},
+		"two levels of parquet-avro, of objects with one field": {[]format.SchemaElement{root, group("a", required, 1, list), group("array", repeated, 1), leaf("k", required, format.Int32)}, []leafOf{{reps: "01", defs: "11", values: int32s(1, 2)}}, 1, []string{`{"a":[{"k":1},{"k":2}]}`}},
+		"two levels of Thrift":                                  {[]format.SchemaElement{root, group("a", required, 1, list), group("a_tuple", repeated, 1), leaf("k", optional, format.Int32)}, []leafOf{{reps: "01", defs: "12", values: int32s(2)}}, 1, []string{`{"a":[{"k":null},{"k":2}]}`}},
 		"two levels, of objects with two fields": {
 			[]format.SchemaElement{root, group("a", required, 1, list), group("element", repeated, 2), leaf("k", required, format.Int32), leaf("l", required, format.Int32)},
 			[]leafOf{{reps: "01", defs: "11", values: int32s(1, 2)}, {reps: "01", defs: "11", values: int32s(3, 4)}},
 			1,
 			[]string{`{"a":[{"k":1,"l":3},{"k":2,"l":4}]}`},
 		},
-		"three levels of Hive": {
-			[]format.SchemaElement{root, group("a", optional, 1, list), group("bag", repeated, 1), leaf("array_element", optional, format.Int32)},
-			[]leafOf{{reps: "0100", defs: "3210", values: int32s(1)}},
-			3,
-			[]string{`{"a":[1,null]}`, `{"a":[]}`, `{"a":null}`},
-		},
-		"lists of lists in two levels each": {
-			[]format.SchemaElement{root, group("a", required, 1, list), group("array", repeated, 1, list), leaf("array", repeated, format.Int32)},
-			[]leafOf{{reps: "02100", defs: "22120", values: int32s(1, 2, 3)}},
-			3,
-			[]string{`{"a":[[1,2],[]]}`, `{"a":[[3]]}`, `{"a":[]}`},
-		},
-		"lists of lists without an annotation inside": {
-			[]format.SchemaElement{root, group("a", required, 1, list), group("bag", repeated, 1), leaf("array", repeated, format.Int32)},
-			[]leafOf{{reps: "02", defs: "22", values: int32s(1, 2)}},
-			1,
-			[]string{`{"a":[{"array":[1,2]}]}`},
-		},
+		"three levels of Hive":                        {[]format.SchemaElement{root, group("a", optional, 1, list), group("bag", repeated, 1), leaf("array_element", optional, format.Int32)}, []leafOf{{reps: "0100", defs: "3210", values: int32s(1)}}, 3, []string{`{"a":[1,null]}`, `{"a":[]}`, `{"a":null}`}},
+		"lists of lists in two levels each":           {[]format.SchemaElement{root, group("a", required, 1, list), group("array", repeated, 1, list), leaf("array", repeated, format.Int32)}, []leafOf{{reps: "02100", defs: "22120", values: int32s(1, 2, 3)}}, 3, []string{`{"a":[[1,2],[]]}`, `{"a":[[3]]}`, `{"a":[]}`}},
+		"lists of lists without an annotation inside": {[]format.SchemaElement{root, group("a", required, 1, list), group("bag", repeated, 1), leaf("array", repeated, format.Int32)}, []leafOf{{reps: "02", defs: "22", values: int32s(1, 2)}}, 1, []string{`{"a":[{"array":[1,2]}]}`}},
 		"a map that is annotated at its pairs": {
 			[]format.SchemaElement{root, group("a", optional, 1, pairs), group("map", repeated, 2), leaf("key", required, format.ByteArray, utf8), leaf("value", optional, format.Int32)},
 			[]leafOf{{reps: "0100", defs: "2210", values: strs("x", "y")}, {reps: "0100", defs: "3210", values: int32s(1)}},
 			3,
 			[]string{`{"a":[["x",1],["y",null]]}`, `{"a":[]}`, `{"a":null}`},
 		},
-		"a map without values": {
-			[]format.SchemaElement{root, group("a", optional, 1, mapped), group("map", repeated, 1), leaf("key", required, format.Int32)},
-			[]leafOf{{reps: "01", defs: "22", values: int32s(4, 5)}},
-			1,
-			[]string{`{"a":[4,5]}`},
-		},
-		"unsigned numbers of the old annotations": {
-			[]format.SchemaElement{root, leaf("a", required, format.Int32, deprecated.Uint32)},
-			[]leafOf{{values: int32s(-1), n: 1}},
-			1,
-			[]string{`{"a":4294967295}`},
-		},
+		"a map without values":                    {[]format.SchemaElement{root, group("a", optional, 1, mapped), group("map", repeated, 1), leaf("key", required, format.Int32)}, []leafOf{{reps: "01", defs: "22", values: int32s(4, 5)}}, 1, []string{`{"a":[4,5]}`}},
+		"unsigned numbers of the old annotations": {[]format.SchemaElement{root, leaf("a", required, format.Int32, deprecated.Uint32)}, []leafOf{{values: int32s(-1), n: 1}}, 1, []string{`{"a":4294967295}`}},
 	} {
 		found, err := read(handmade(t, c.rows, c.schema, c.leaves...), Parquet)
 		if diff := cmp.Diff(c.want, found); err != nil || diff != "" {
@@ -208,40 +162,15 @@ func TestContradictions(t *testing.T) {
 		rows   int64
 		want   string
 	}{
-		"fewer values than stated": {plain, []leafOf{{values: int32s(1, 2), n: 3}}, 3, `row group 1: column "a": row 2: a page is damaged: it ends before its last value`},
-		"more values than stated":  {plain, []leafOf{{values: int32s(1, 2), n: 1}}, 1, `row group 1: column "a": row 1: a page is damaged: it has more values than its header states`},
-		"fewer rows than stated":   {plain, []leafOf{{values: int32s(1), n: 1}}, 2, `row group 1: column "a": the file is damaged: the column has fewer than the 2 rows of the row group`},
-		"more rows than stated":    {plain, []leafOf{{values: int32s(1, 2), n: 2}}, 1, `row group 1: column "a": the file is damaged: the column has more than the 1 rows of the row group`},
-		"lists of different lengths": {
-			listed,
-			[]leafOf{{reps: "01", defs: "33", values: int32s(1, 2)}, {reps: "00", defs: "33", values: int32s(1, 2)}},
-			1,
-			`row group 1: column "a": row 1: the file is damaged: its levels contradict each other`,
-		},
-		"a list that is there and null": {
-			listed,
-			[]leafOf{{reps: "0", defs: "3", values: int32s(1)}, {reps: "0", defs: "0", values: nil}},
-			1,
-			`row group 1: column "a": row 1: the file is damaged: its levels contradict each other`,
-		},
-		"a number that is too long": {
-			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.Int32, deprecated.Int8)},
-			[]leafOf{{values: int32s(300), n: 1}},
-			1,
-			`row group 1: column "a": row 1: the number 300 does not fit into 8 bits`,
-		},
-		"a text that is none": {
-			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray, deprecated.UTF8)},
-			[]leafOf{{values: strs("\xff"), n: 1}},
-			1,
-			`row group 1: column "a": row 1: the text is not UTF-8: convert it to UTF-8, or write the column as bytes`,
-		},
-		"a row that is too long": {
-			[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray)},
-			[]leafOf{{values: strs(strings.Repeat("x", MaxRowBytes+1)), n: 1}},
-			1,
-			`row group 1: column "a": row 1: the row is longer than 16777216 bytes: rows must be shorter`,
-		},
+		"fewer values than stated":      {plain, []leafOf{{values: int32s(1, 2), n: 3}}, 3, `row group 1: column "a": row 2: a page is damaged: it ends before its last value`},
+		"more values than stated":       {plain, []leafOf{{values: int32s(1, 2), n: 1}}, 1, `row group 1: column "a": row 1: a page is damaged: it has more values than its header states`},
+		"fewer rows than stated":        {plain, []leafOf{{values: int32s(1), n: 1}}, 2, `row group 1: column "a": the file is damaged: the column has fewer than the 2 rows of the row group`},
+		"more rows than stated":         {plain, []leafOf{{values: int32s(1, 2), n: 2}}, 1, `row group 1: column "a": the file is damaged: the column has more than the 1 rows of the row group`},
+		"lists of different lengths":    {listed, []leafOf{{reps: "01", defs: "33", values: int32s(1, 2)}, {reps: "00", defs: "33", values: int32s(1, 2)}}, 1, `row group 1: column "a": row 1: the file is damaged: its levels contradict each other`},
+		"a list that is there and null": {listed, []leafOf{{reps: "0", defs: "3", values: int32s(1)}, {reps: "0", defs: "0", values: nil}}, 1, `row group 1: column "a": row 1: the file is damaged: its levels contradict each other`},
+		"a number that is too long":     {[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.Int32, deprecated.Int8)}, []leafOf{{values: int32s(300), n: 1}}, 1, `row group 1: column "a": row 1: the number 300 does not fit into 8 bits`},
+		"a text that is none":           {[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray, deprecated.UTF8)}, []leafOf{{values: strs("\xff"), n: 1}}, 1, `row group 1: column "a": row 1: the text is not UTF-8: convert it to UTF-8, or write the column as bytes`},
+		"a row that is too long":        {[]format.SchemaElement{group("schema", required, 1), leaf("a", required, format.ByteArray)}, []leafOf{{values: strs(strings.Repeat("x", MaxRowBytes+1)), n: 1}}, 1, `row group 1: column "a": row 1: the row is longer than 16777216 bytes: rows must be shorter`},
 	} {
 		if _, err := read(handmade(t, c.rows, c.schema, c.leaves...), Parquet); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v\nwant %s", name, err, c.want)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
@@ -21,15 +22,10 @@ b,-2,010,,2.50,false,-9223372036854775808,99999999999999999999999,x,2 ,x,-Infini
 c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 `
 	path := filepath.Join(t.TempDir(), "rows.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	source := DefaultSource()
 	source.Fields.Question, source.Fields.Answer = "prompt", ""
-	rows, _, err := together(t, path).ReadRows(path, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows, _ := must.Get2(together(t, path).ReadRows(path, source))(t)
 	want := []string{
 		`{"flag":true,"gaps":1,"inf":"inf","long":9223372036854775807,"longer":1,"mixed":"1","none":null,"prompt":"a","share":1.0,"spaced":1,"unsigned":18446744073709551615,"whole":1,"word":"NA","zeros":7}`,
 		`{"flag":false,"gaps":null,"inf":"-inf","long":-9223372036854775808,"longer":99999999999999999999999,"mixed":"x","none":null,"prompt":"b","share":2.5,"spaced":2,"unsigned":1,"whole":-2,"word":"x","zeros":10}`,
@@ -52,9 +48,6 @@ c,+3,0,NA,1e5,TRUE,0,-1,None,3,2,1,,0
 // together is the set of one file.
 func together(t *testing.T, path string) *Set {
 	t.Helper()
-	set, err := Together([]string{path}, "data.train")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(Together([]string{path}, "data.train"))(t)
 	return set
 }

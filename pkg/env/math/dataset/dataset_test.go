@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
@@ -100,10 +101,7 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: error (code %d)\n%v\nwant\n%s", test.file, exitcode.Code(err), err, want)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join("testdata", "bad"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(filepath.Join("testdata", "bad")))(t)
 	for _, entry := range entries {
 		if !used[entry.Name()] {
 			t.Errorf("testdata/bad/%s is in no case", entry.Name())
@@ -145,9 +143,7 @@ func TestUnreadableFile(t *testing.T) {
 		t.Skip("root reads every file")
 	}
 	path := filepath.Join(t.TempDir(), "secret.jsonl")
-	if err := os.WriteFile(path, nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0))
 	if _, _, err := together(t, path).Read(path, plain()); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("error %v has code %d, want %d", err, exitcode.Code(err), exitcode.IO)
 	}
@@ -157,9 +153,7 @@ func TestUnreadableFile(t *testing.T) {
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.jsonl")
-	if err := syscall.Mkfifo(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o666))
 	_, _, err := together(t, path).Read(path, plain())
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "a pipe") {
 		t.Errorf("a pipe: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -57,9 +58,7 @@ func TestTables(t *testing.T) {
 				decoder := json.NewDecoder(strings.NewReader(string(raw)))
 				decoder.UseNumber()
 				var value any
-				if err := decoder.Decode(&value); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, decoder.Decode(&value))
 				values[column] = value
 			}
 			columns = append(columns, values)
@@ -85,10 +84,7 @@ func TestTables(t *testing.T) {
 // Tables that cannot be read are named, with exit code 65.
 func TestBadTables(t *testing.T) {
 	t.Parallel()
-	whole, err := os.ReadFile(filepath.Join("testdata", "tables", "verl.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(filepath.Join("testdata", "tables", "verl.parquet")))(t)
 	damaged := slices.Clone(whole)
 	for i := range 40 { // of the first page
 		damaged[20+i] ^= 0x55
@@ -96,12 +92,8 @@ func TestBadTables(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	for path, want := range map[string]string{

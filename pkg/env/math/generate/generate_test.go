@@ -19,24 +19,19 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env/math/generate/deepmind"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // verifier reads a response as a whole, and numbers exactly.
 func verifier(t testing.TB) answer.Exact {
 	t.Helper()
-	v, err := answer.NewExact(answer.Settings{Extract: answer.ExtractWhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(answer.NewExact(answer.Settings{Extract: answer.ExtractWhole}))(t)
 	return v
 }
 
 func tasks(t testing.TB, g Settings, split env.Split, seed uint64) []env.Task {
 	t.Helper()
-	tasks, err := Tasks(g, split, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(Tasks(g, split, seed))(t)
 	return tasks
 }
 
@@ -47,9 +42,7 @@ func TestGenerateGolden(t *testing.T) {
 	var got bytes.Buffer
 	g := Settings{Kinds: Kinds(), Levels: []int{1, 2, 5, 9}, Count: 4 * len(Kinds()), TestShare: 0.25}
 	for _, split := range []env.Split{env.Train, env.Test} {
-		if err := dataset.Write(&got, tasks(t, g, split, 7)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dataset.Write(&got, tasks(t, g, split, 7)))
 	}
 	golden.Check(t, "testdata/generated.golden.jsonl", got.Bytes())
 }
@@ -62,21 +55,11 @@ func TestRoundTrip(t *testing.T) {
 	want := tasks(t, g, env.Train, 1)
 	path := filepath.Join(t.TempDir(), "made.jsonl")
 	var written bytes.Buffer
-	if err := dataset.Write(&written, want); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, written.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dataset.Write(&written, want))
+	must.Do(t, os.WriteFile(path, written.Bytes(), 0o600))
 	source := dataset.Source{Fields: dataset.Fields{ID: "id", Question: "question", Answer: "answer", Kind: "kind", Level: "level"}}
-	set, err := dataset.Together([]string{path}, "data.train")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, _, err := set.Read(path, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(dataset.Together([]string{path}, "data.train"))(t)
+	got, _ := must.Get2(set.Read(path, source))(t)
 	for i := range got {
 		got[i].ID = strings.TrimPrefix(got[i].ID, "made/")
 	}
@@ -340,14 +323,8 @@ func TestGenerateSettings(t *testing.T) {
 		{func(g *Settings) { g.TestShare = -0.1 }, env.Train, `data.train.generate.test_share is -0.1: it must be in [0, 1]`},
 		{func(g *Settings) { g.TestShare = 0 }, env.Test, `data.test.generate.test_share is 0: it leaves no test problems`},
 		{func(g *Settings) { g.TestShare = 1 }, env.Train, `data.train.generate.test_share is 1: it leaves no train problems`},
-		{
-			func(g *Settings) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test,
-			`data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`,
-		},
-		{
-			func(g *Settings) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train,
-			`data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`,
-		},
+		{func(g *Settings) { g.Levels, g.Count, g.TestShare = []int{9}, 100, 1e-9 }, env.Test, `data.test.generate: count 100 with test_share 1e-09 is too large for add level 9: change the share or lower the count`},
+		{func(g *Settings) { g.Levels, g.Count = []int{1, 2}, 400 }, env.Train, `data.train.generate: count 400 asks for up to 200 train problems of each kind and level, but add level 1 has 77: lower the count, or add levels or kinds`},
 	}
 	for _, test := range tests {
 		g := good
@@ -365,10 +342,7 @@ func TestGenerateLevelsOverlap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		g := Settings{Kinds: []string{"arithmetic__div"}, Levels: []int{1, 2}, Count: 40, TestShare: 0.5}
-		tasks, err := Tasks(g, env.Train, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(Tasks(g, env.Train, seed))(t)
 		seen := map[string]bool{}
 		for _, task := range tasks {
 			if seen[task.Question] {

@@ -1,6 +1,8 @@
 package grammar
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -99,6 +102,19 @@ func TestDraw(t *testing.T) {
 	})
 }
 
+// runner runs programs, each in its folder, in one interpreter: to import scikit-learn takes longer than they do. It says
+// of each what ended it, if anything, and what it printed.
+const runner = `import contextlib, io, json, os, sys
+results = []
+for folder, source in json.load(sys.stdin):
+    os.chdir(folder)
+    out, problem = io.StringIO(), ""
+    with contextlib.redirect_stdout(out):
+        try: exec(compile(source, "solution.py", "exec"), {"__name__": "__main__"})
+        except BaseException as e: problem = repr(e)
+    results.append([problem, out.getvalue()])
+json.dump(results, sys.stdout)`
+
 // TestPrograms runs programs on a small table: those without a slip end well and
 // write as many rows as the sample has, and those with one do not. A few of all
 // unless LATHE_TEST_PROGRAMS is set.
@@ -113,6 +129,8 @@ func TestPrograms(t *testing.T) {
 		one = 1
 	}
 	n := 0
+	var programs []Program
+	var given, said [][2]string
 	for _, metric := range slices.Sorted(maps.Keys(forms)) {
 		folder := table(t, metric)
 		for _, whole := range every(metric) {
@@ -120,28 +138,25 @@ func TestPrograms(t *testing.T) {
 				if n++; n%one != 0 {
 					continue
 				}
-				p := whole
+				p, dir := whole, t.TempDir()
 				p.Bug = name
-				t.Run(fmt.Sprintf("%s/%d", metric, n), func(t *testing.T) {
-					t.Parallel()
-					dir := t.TempDir()
-					if err := os.Symlink(folder, filepath.Join(dir, "input")); err != nil {
-						t.Fatal(err)
-					}
-					cmd := exec.Command(python, "-c", p.Source())
-					cmd.Dir = dir
-					said, err := cmd.CombinedOutput()
-					written, readErr := os.ReadFile(filepath.Join(dir, "submission.csv"))
-					sample, _ := os.ReadFile(filepath.Join(folder, "sample_submission.csv"))
-					header, _, _ := strings.Cut(string(written), "\n")
-					wantHeader, _, _ := strings.Cut(string(sample), "\n")
-					good := err == nil && readErr == nil && header == wantHeader && strings.Count(string(written), "\n") == strings.Count(string(sample), "\n") &&
-						strings.Contains(string(said), "validation: ")
-					if good != (name == "") {
-						t.Errorf("%+v: %v, %s\n%s", p, err, header, said)
-					}
-				})
+				must.Do(t, os.Symlink(folder, filepath.Join(dir, "input")))
+				programs, given = append(programs, p), append(given, [2]string{dir, p.Source()})
 			}
+		}
+	}
+	cmd := exec.Command(python, "-c", runner)
+	cmd.Stdin = bytes.NewReader(must.Get(json.Marshal(given))(t))
+	must.Do(t, json.Unmarshal(must.Get(cmd.Output())(t), &said))
+	for i, p := range programs {
+		dir := given[i][0]
+		written, err := os.ReadFile(filepath.Join(dir, "submission.csv"))
+		sample := must.Get(os.ReadFile(filepath.Join(dir, "input", "sample_submission.csv")))(t)
+		header, _, _ := strings.Cut(string(written), "\n")
+		wantHeader, _, _ := strings.Cut(string(sample), "\n")
+		good := said[i][0] == "" && err == nil && header == wantHeader && bytes.Count(written, []byte("\n")) == bytes.Count(sample, []byte("\n")) && strings.Contains(said[i][1], "validation: ")
+		if good != (p.Bug == "") {
+			t.Errorf("%+v: %q, %s", p, said[i], header)
 		}
 	}
 }
@@ -176,9 +191,7 @@ func table(t *testing.T, metric string) string {
 		fmt.Fprintf(&sample, "%d%s\n", i, strings.Repeat(",0", strings.Count(columns, ",")+1))
 	}
 	for name, text := range map[string]string{"train.csv": train.String(), "test.csv": test.String(), "sample_submission.csv": sample.String()} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }

@@ -148,6 +148,7 @@ status nvmlDeviceGetHandleByIndex_v2(unsigned index, device **to) {
 	return find(*to, "open") ? next(*to, "open", &v) : OK;
 }
 
+#ifndef LATHE_OLD
 status nvmlDeviceGetHandleByUUID(const char *uuid, device **to) {
 	for (int i = 0; i < device_count; i++) {
 		key *k = find(&devices[i], "uuid");
@@ -161,6 +162,7 @@ status nvmlDeviceGetHandleByUUID(const char *uuid, device **to) {
 	}
 	return NOT_FOUND;
 }
+#endif
 
 status nvmlDeviceGetUUID(device *d, char *to, unsigned size) { return text(d, "uuid", to, size); }
 status nvmlDeviceGetName(device *d, char *to, unsigned size) { return text(d, "name", to, size); }
@@ -198,7 +200,9 @@ status nvmlDeviceGetMemoryInfo_v2(device *d, struct { unsigned version; unsigned
 #endif
 
 NUMBER(nvmlDeviceGetPowerUsage, "power", unsigned)
+#ifndef LATHE_OLD
 NUMBER(nvmlDeviceGetTotalEnergyConsumption, "energy", unsigned long long)
+#endif
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, "power_limit", unsigned)
 NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle", unsigned long long)
 NUMBER(nvmlDeviceGetPcieReplayCounter, "replays", unsigned)
@@ -288,6 +292,7 @@ status nvmlDeviceGetSamples(device *d, int type, unsigned long long since, int *
 	return OK;
 }
 
+#ifndef LATHE_OLD
 // Two samples of each of two processes, of the values of "pid" and "process_sm".
 status nvmlDeviceGetProcessUtilization(device *d, struct { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; } *to, unsigned *count, unsigned long long since) {
 	double v;
@@ -303,6 +308,8 @@ status nvmlDeviceGetProcessUtilization(device *d, struct { unsigned pid; unsigne
 	return OK;
 }
 
+#endif
+
 status nvmlDeviceGetAccountingStats(device *d, unsigned pid, struct { unsigned gpu, memory; unsigned long long most, time, start; unsigned running, reserved[5]; } *to) {
 	double v, most = 0;
 	(void)pid;
@@ -313,6 +320,7 @@ status nvmlDeviceGetAccountingStats(device *d, unsigned pid, struct { unsigned g
 	return OK;
 }
 
+#ifndef LATHE_OLD
 status nvmlDeviceGetMigMode(device *d, unsigned *current, unsigned *pending) {
 	if (!find(d, "mig")) return UNSUPPORTED;
 	*current = *pending = d->instance_count > 0;
@@ -328,9 +336,12 @@ status nvmlDeviceGetMigDeviceHandleByIndex(device *d, unsigned index, device **t
 }
 
 NUMBER(nvmlDeviceGetGpuInstanceId, "instance", unsigned)
+#endif
 NUMBER(nvmlDeviceGetComputeInstanceId, "compute_instance", unsigned)
 
+#ifndef LATHE_OLD
 status nvmlEventSetCreate(device **to) { *to = &library; return OK; }
+#endif
 status nvmlEventSetFree(device *set) { (void)set; return OK; }
 status nvmlDeviceRegisterEvents(device *d, unsigned long long types, device *set) { (void)types, (void)set; return find(d, "xid") ? OK : UNSUPPORTED; }
 
