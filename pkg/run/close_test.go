@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
@@ -30,7 +31,7 @@ import (
 // takes as long as its scores say; once only such tasks run, the clock goes to the
 // end of the first of them, or to when an iteration is due.
 type declaredTime struct {
-	inProcess
+	runtest.InProcess
 	cores   int
 	now     time.Time
 	began   map[int]time.Time // by iteration
@@ -46,7 +47,7 @@ type held struct {
 }
 
 func newDeclaredTime(t *testing.T, r *rundir.Run, cores int) *declaredTime {
-	return &declaredTime{inProcess: inProcess{t: t, run: r}, cores: cores, now: time.Unix(0, 0), began: map[int]time.Time{}, held: map[graph.Task]held{}}
+	return &declaredTime{InProcess: runtest.InProcess{T: t, Run: r}, cores: cores, now: time.Unix(0, 0), began: map[int]time.Time{}, held: map[graph.Task]held{}}
 }
 
 func (d *declaredTime) Cores() int { return d.cores }
@@ -64,8 +65,8 @@ func (d *declaredTime) Launch(ctx context.Context, a executor.Array, done func(e
 		go func() {
 			select {
 			case <-h.release:
-				if err := d.inProcess.Launch(ctx, a, done); err != nil {
-					d.t.Error(err)
+				if err := d.InProcess.Launch(ctx, a, done); err != nil {
+					d.T.Error(err)
 				}
 			case <-ctx.Done():
 				done(executor.Result{Shard: task.Shard, Exit: -1, Cause: executor.CauseStopped})
@@ -73,14 +74,14 @@ func (d *declaredTime) Launch(ctx context.Context, a executor.Array, done func(e
 		}()
 		return nil
 	}
-	return d.inProcess.Launch(ctx, a, done)
+	return d.InProcess.Launch(ctx, a, done)
 }
 
 // seconds is how long a score task takes: its shard is one action.
 func (d *declaredTime) seconds(task graph.Task) time.Duration {
-	plan, _, err := shard.Read[shard.Instance](d.t.Context(), d.run.Dir.Plan(task.Iteration), seal.Options{})
+	plan, _, err := shard.Read[shard.Instance](d.T.Context(), d.Run.Dir.Plan(task.Iteration), seal.Options{})
 	if err != nil {
-		d.t.Error(err)
+		d.T.Error(err)
 		return 0
 	}
 	x := slices.Index(actions.ids, plan[task.Shard].TaskID)
@@ -311,7 +312,7 @@ func TestCloseAfterByDeclaredTime(t *testing.T) {
 		if err := driver.Drive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ledger := exact(t, r)
+		ledger := runtest.Exact(t, r)
 		o := observe(t, r)
 		got := shares(o.all)
 		for x, want := range c.want {
@@ -345,13 +346,13 @@ func TestCloseAfterByDeclaredTime(t *testing.T) {
 // and every planned response has a disposition.
 func TestCloseAfterByRealTime(t *testing.T) {
 	r := actionRun(t, "env.sleep=0.05", "rollout.prompts=24", "rollout.shards=24", "schedule.iterations=4", "schedule.close_after_seconds=0.6", "schedule.late=drop")
-	launcher := &stageManager{inProcess: inProcess{t: t, run: r}, cores: 4, attempts: map[graph.Task]int{}}
+	launcher := runtest.LauncherOf(t, r)
 	late := 0
-	if err := launcher.drive(func(p drive.Progress) {
+	if err := launcher.Drive(func(p drive.Progress) {
 		if p.Event == "late" {
 			late++
 		}
-		if p.Event != "done" || p.Task.Node != node(graph.StageLearn, 1) {
+		if p.Event != "done" || p.Task.Node != runtest.Node(graph.StageLearn, 1) {
 			return
 		}
 		s, err := status.Read(t.Context(), r, &advance.Seen{}, nil)
@@ -366,7 +367,7 @@ func TestCloseAfterByRealTime(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ledger, o := exact(t, r), observe(t, r)
+	ledger, o := runtest.Exact(t, r), observe(t, r)
 	if o.all[3] != 0 || o.all[0] == 0 || late == 0 || ledger.Dropped["late"] == 0 || ledger.Planned != ledger.Trained+ledger.Dropped["late"] {
 		t.Errorf("observed %v, %d tasks stopped, ledger %+v", o.all, late, ledger)
 	}
@@ -378,7 +379,7 @@ func TestCloseAfterByRealTime(t *testing.T) {
 func TestClosingsStay(t *testing.T) {
 	for _, late := range []string{recipe.LateDrop, recipe.LateCarry} {
 		r := actionRun(t, "env.sleep=0.02", "rollout.prompts=12", "rollout.shards=12", "schedule.iterations=3", "schedule.close_after_seconds=0.15", "schedule.late="+late)
-		launcher := &stageManager{inProcess: inProcess{t: t, run: r}, cores: 3, attempts: map[graph.Task]int{}}
+		launcher := runtest.LauncherOf(t, r)
 		ctx, cancel := context.WithCancel(t.Context())
 		driver := &drive.Driver{Run: r, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: func(p drive.Progress) {
 			if p.Task.Iteration == 2 && p.Task.Stage == graph.StageScore && p.Event == "done" {
@@ -395,8 +396,8 @@ func TestClosingsStay(t *testing.T) {
 		if err := seal.Remove(r.Dir.Close(1)); err != nil {
 			t.Fatal(err)
 		}
-		repair(t, r, launcher)
-		exact(t, r)
+		runtest.Repair(t, r, launcher)
+		runtest.Exact(t, r)
 		after, err := closing.Read(t.Context(), r.Dir, 1, seal.Options{})
 		if err != nil || fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Errorf("late: %s: iteration 1 was closed with %+v, and now with %+v (%v)", late, before, after, err)

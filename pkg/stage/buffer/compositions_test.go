@@ -15,9 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
-	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
@@ -56,7 +54,7 @@ func TestCompositions(t *testing.T) {
 		for _, chooser := range curriculum.Axis.Names() {
 			t.Run(environment+"/"+chooser, func(t *testing.T) {
 				t.Parallel()
-				f := traces(t, environment)
+				f := stagetest.Traces(t, environment)
 				ran, refusals, refused := 0, 0, map[string]int{}
 				for p := newPairs(axes); ; {
 					composition, left := p.next()
@@ -84,11 +82,11 @@ func TestCompositions(t *testing.T) {
 						continue
 					}
 					f.Recipe = resolved.Recipe
-					f.outputs("composition")
-					if err := f.try(); err != nil {
+					f.Outputs("composition")
+					if err := f.Try(); err != nil {
 						t.Fatalf("%v: %v", settings, err)
 					}
-					batch, _, err := arrowfile.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
+					batch, _, err := arrowfile.ReadBatch(f.Context(), f.In.BatchOutput, seal.Options{})
 					f.Check(err)
 					if len(batch) == 0 {
 						t.Fatalf("%v: nothing is learned from", settings)
@@ -192,66 +190,4 @@ func fieldSettings(field, value string) []string {
 		return []string{"advantage.name=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
 	}
 	return []string{field + "=" + value}
-}
-
-// outputs has what comes of the reduction sealed in a folder of its own.
-func (f *reduction) outputs(folder string) {
-	f.Helper()
-	f.Check(os.Mkdir(f.Path(folder), 0o755))
-	in := &f.in
-	in.StateOutput, in.StatsOutput = f.Path(folder+"/state.parquet"), f.Path(folder+"/stats.parquet")
-	in.BatchOutput, in.LedgerOutput = f.Path(folder+"/batch.arrow"), f.Path(folder+"/ledger.parquet")
-	in.PlanOutputs = []buffer.PlanRef{{Iteration: 2, Path: f.Path(folder + "/next.parquet")}}
-}
-
-// traces is a reduction over two groups of traces of two turns, in one context
-// or two, of every outcome.
-func traces(t *testing.T, environment string) *reduction {
-	t.Helper()
-	r := stagetest.NewOf(t, environment)
-	path, plan := r.Plan(2)
-	f := &reduction{Rig: r, plan: plan, in: buffer.Inputs{
-		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
-		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
-		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 2,
-	}}
-	var rollouts []shard.Rollout
-	var scores []shard.Score
-	for g, instance := range plan {
-		for sample, outcome := range []shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeOK, shard.OutcomeInvalid, shard.OutcomeInfra} {
-			parts := 1 + sample%2
-			score := shard.Score{
-				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Outcome: string(outcome),
-				Embedding: []float32{float32(sample), float32(g)},
-			}
-			for part := range parts {
-				row := shard.Rollout{
-					InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Part: int32(part), Kind: instance.Kind,
-					Messages: slices.Clone(instance.Messages), PromptMessages: int32(len(instance.Messages)), Outcome: "ok", FinishReason: "stop", PromptTokens: 1,
-				}
-				row.TokenIDs, row.LossMask, row.LogProbs = []int32{1}, []bool{false}, []float32{0}
-				for turn := range 2 / parts {
-					quality := float64(1+g+sample*2+turn+part) / 16
-					row.Messages = append(row.Messages, shard.Message{Role: "assistant", Content: strings.Repeat("1", 1+sample) + "</tool>"}, shard.Message{Role: "user", Content: "again"})
-					for range 1 + sample {
-						row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 2), append(row.LossMask, true), append(row.LogProbs, -.5)
-						row.ResponseTokens++
-					}
-					row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 1), append(row.LossMask, false), append(row.LogProbs, 0)
-					row.Turns++
-					score.Turns = append(score.Turns, shard.TurnScore{Part: int32(part), Outcome: string(outcome), RawScore: quality, NormalizedScore: quality, Reward: quality, ExecuteSeconds: float64(sample + turn), Extracted: "1"})
-					score.RawScore, score.NormalizedScore, score.Reward = quality, quality, quality
-				}
-				row.Messages = row.Messages[:len(row.Messages)-1] // the policy has the last word
-				rollouts = append(rollouts, row)
-			}
-			scores = append(scores, score)
-		}
-	}
-	f.Check(stagetest.Write(f.Path("rollout.parquet"), rollouts))
-	f.Check(stagetest.Write(f.Path("score.parquet"), scores))
-	files := buffer.WaveRef{Rollout: f.Path("rollout.parquet"), Score: f.Path("score.parquet")}
-	f.in.Shards = []buffer.ShardRef{{Iteration: 1, Rollout: files.Rollout, Score: files.Score}}
-	f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
-	return f
 }

@@ -34,7 +34,13 @@ func Smoke() string {
 // Load resolves jobs/smoke.yaml with settings.
 func Load(t *testing.T, settings ...string) *recipe.Resolved {
 	t.Helper()
-	resolved, err := recipe.Load(Smoke(), settings)
+	return LoadOf(t, "smoke", settings...)
+}
+
+// LoadOf resolves a recipe of jobs with settings.
+func LoadOf(t *testing.T, name string, settings ...string) *recipe.Resolved {
+	t.Helper()
+	resolved, err := recipe.Load(sourcetree.Path("jobs", name+".yaml"), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +71,20 @@ func (b *Board) Seal(n graph.Node, shards ...int) {
 		}
 	}
 	for _, shard := range shards {
-		for _, path := range b.Outputs(graph.Task{Node: n, Shard: shard}) {
-			if _, err := seal.WriteBytes(path, []byte(path), seal.AttemptFromEnv(), b.Expected(graph.Task{Node: n, Shard: shard})); err != nil {
-				b.t.Fatal(err)
-			}
+		if err := sealOutputs(b.Graph, graph.Task{Node: n, Shard: shard}); err != nil {
+			b.t.Fatal(err)
 		}
 	}
+}
+
+// sealOutputs seals the outputs of a task by their names.
+func sealOutputs(g graph.Graph, task graph.Task) error {
+	for _, path := range g.Outputs(task) {
+		if _, err := seal.WriteBytes(path, []byte(path), seal.AttemptFromEnv(), g.Expected(task)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Survey looks at the files again.

@@ -1,26 +1,16 @@
-package run_test
+package explain_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/explain"
-	"github.com/lathe-rl/lathe/pkg/run/graph"
-	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
-
-// iterating are settings with which whole conversations are iterated on over
-// several iterations.
-var iterating = []string{
-	"schedule.iterations=4", "rollout.shards=3", "curriculum.exit.select_probability=0.8", "curriculum.exit.inverse_temperature=0",
-}
 
 func rowsOf[T shard.Row](t *testing.T, path string) []T {
 	t.Helper()
@@ -35,7 +25,8 @@ func rowsOf[T shard.Row](t *testing.T, path string) []T {
 // its ancestors lead in as many steps as it is deep to a base task. The first of
 // them said what the prompt holds.
 func TestExplainARun(t *testing.T) {
-	opened := finish(t, smoke, iterating...)
+	t.Parallel()
+	opened := runtest.Finished(t, runtest.Iterating...)
 	depths, carried := map[int32]int{}, 0
 	for k := 1; k <= 4; k++ {
 		manifest, err := seal.Read(t.Context(), opened.Dir.Plan(k), seal.Options{})
@@ -101,56 +92,5 @@ func TestExplainARun(t *testing.T) {
 		if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), c.hint) {
 			t.Errorf("iteration %d, %s: %v", c.iteration, c.id, err)
 		}
-	}
-}
-
-// A rollout that plans of later iterations go on from is missed when it is
-// gone, and made again before anything goes on from it.
-func TestLostHistory(t *testing.T) {
-	opened, m := stage(t, iterating...)
-	if err := m.drive(nil); err != nil {
-		t.Fatal(err)
-	}
-	d := opened.Dir
-	plan := digest(t, d.Plan(4))
-	lost := []string{d.Rollout(1, 0), d.Rollout(1, 1), d.Rollout(1, 2)}
-	for _, path := range append([]string{d.State(3), d.Plan(4), d.State(4)}, lost...) {
-		if err := seal.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v, err := verify.Verify(t.Context(), opened)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var missed []string
-	for _, f := range v.Faults {
-		missed = append(missed, f.Path)
-	}
-	want := []string{"iter/000001/rollout/00000.parquet", "iter/000001/rollout/00001.parquet", "iter/000001/rollout/00002.parquet", "iter/000003/state.parquet", "iter/000004/plan.parquet", "iter/000004/state.parquet"}
-	if diff := cmp.Diff(want, missed); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
-	}
-
-	// Going on with the run alone does not look behind what is done.
-	err = m.drive(nil)
-	if exitcode.Code(err) == 0 {
-		t.Error("a plan was made without what it goes on from")
-	}
-	m.attempts, m.cores = map[graph.Task]int{}, 8
-	m.hold = func(task graph.Task) <-chan struct{} {
-		if task.Stage != graph.StageRollout {
-			return nil
-		}
-		slow := make(chan struct{}) // there is time for a plan that does not wait
-		time.AfterFunc(300*time.Millisecond, func() { close(slow) })
-		return slow
-	}
-	repair(t, opened, m)
-	if now := digest(t, d.Plan(4)); now != plan {
-		t.Errorf("plan %s, was %s", now, plan)
-	}
-	if n := m.attempts[graph.Task{Node: node(graph.StageBuffer, 3)}]; n != 1 {
-		t.Errorf("the plan was tried %d times, want once, when its history was there", n)
 	}
 }

@@ -1,4 +1,4 @@
-package run_test
+package survey_test
 
 import (
 	"context"
@@ -31,6 +31,7 @@ func (c *countdown) Err() error {
 // TestSurveyEndsWithItsContext: whoever asks for a run of many shards can stop
 // asking, wherever the answer has come to.
 func TestSurveyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "rollout.prompts=2000", "rollout.shards=2000", "schedule.iterations=20")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
