@@ -24,7 +24,7 @@ func TestSmokeRun(t *testing.T) {
 func TestWarmStartStopsOnLoss(t *testing.T) {
 	settings := []string{"schedule.iterations=1", "warm_start.stop_loss=1.5"}
 	var digests []string
-	for _, chunk := range []string{"300", "7"} {
+	for _, chunk := range []string{"300", "23"} {
 		opened := runtest.Finish(t, runtest.Smoke(), append(settings, "warm_start.chunk="+chunk)...)
 		m, err := seal.Read(t.Context(), opened.Dir.Policy(0), seal.Options{})
 		if err != nil {

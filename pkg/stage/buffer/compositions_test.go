@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
@@ -19,14 +18,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// TestCompositions takes the registered choices in pairs: in each environment, under
-// each curriculum, every choice of every axis meets every choice of every other one.
-// Each composition is either refused when the recipe is read, with its reason, or
-// turns a few traces into a batch, a state and a plan. The reasons are printed, each
-// once.
+// TestCompositions takes the registered choices in pairs: every choice of every axis,
+// environments and curricula among them, meets every choice of every other one. Each
+// composition is either refused when the recipe is read, with its reason, or turns a few
+// traces into a batch, a state and a plan. The reasons are printed, each once.
 func TestCompositions(t *testing.T) {
 	t.Parallel()
 	axes := []axis{
+		{"environment", []string{"smoke", "tooluse-smoke"}},
+		{"curriculum.name", curriculum.Axis.Names()},
 		{"scaffold.name", scaffold.Axis.Names()}, // what a buffer sees of it is the traces, here the same for all
 		{"segments", credit.SegmentsAxis.Names()},
 		{"reward.name", credit.RewardAxis.Names()},
@@ -35,74 +35,57 @@ func TestCompositions(t *testing.T) {
 		{"factors", append([]string{""}, credit.FactorAxis.Names()...)},
 		{"weight", credit.WeightAxis.Names()},
 	}
-	var counts struct {
-		sync.Mutex
-		ran, refusals int
-		refused       map[string]int // by reason
+	rigs := map[string]*stagetest.Reduction{}
+	for _, environment := range axes[0].values {
+		rigs[environment] = stagetest.Traces(t, environment)
 	}
-	counts.refused = map[string]int{}
-	t.Cleanup(func() {
-		t.Logf("%d compositions run, %d are refused", counts.ran, counts.refusals)
-		for _, reason := range slices.Sorted(maps.Keys(counts.refused)) {
-			t.Logf("refused %d times: %s", counts.refused[reason], reason)
+	ran, refusals, refused := 0, 0, map[string]int{} // by reason
+	for p := newPairs(axes); ; {
+		composition, left := p.next()
+		if !left {
+			break
 		}
-		if counts.ran == 0 {
-			t.Error("no composition runs")
+		environment, settings := axes[0].values[composition[0]], []string{"score.embedding=ngrams"}
+		for i, value := range composition[1:] {
+			settings = append(settings, fieldSettings(axes[i+1].field, axes[i+1].values[value])...)
 		}
-	})
-	for _, environment := range []string{"smoke", "tooluse-smoke"} {
-		for _, chooser := range curriculum.Axis.Names() {
-			t.Run(environment+"/"+chooser, func(t *testing.T) {
-				t.Parallel()
-				f := stagetest.Traces(t, environment)
-				ran, refusals, refused := 0, 0, map[string]int{}
-				for p := newPairs(axes); ; {
-					composition, left := p.next()
-					if !left {
-						break
-					}
-					settings := []string{"curriculum.name=" + chooser, "score.embedding=ngrams"}
-					for i, value := range composition {
-						settings = append(settings, fieldSettings(axes[i].field, axes[i].values[value])...)
-					}
-					resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
-					if err != nil {
-						if exitcode.Code(err) != exitcode.Usage {
-							t.Fatalf("%v is refused with exit code %d: %v", settings, exitcode.Code(err), err)
-						}
-						_, reasons, _ := strings.Cut(err.Error(), ".yaml: ")
-						if _, several, ok := strings.Cut(reasons, "\n"); ok {
-							reasons = several
-						}
-						for _, reason := range strings.Split(reasons, "\n") {
-							refused[strings.TrimSpace(reason)]++
-						}
-						refusals++
-						p.refused(composition)
-						continue
-					}
-					f.Recipe = resolved.Recipe
-					f.Outputs("composition")
-					if err := f.Try(); err != nil {
-						t.Fatalf("%v: %v", settings, err)
-					}
-					batch, _, err := arrowfile.ReadBatch(f.Context(), f.In.BatchOutput, seal.Options{})
-					f.Check(err)
-					if len(batch) == 0 {
-						t.Fatalf("%v: nothing is learned from", settings)
-					}
-					f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
-					p.met(composition)
-					ran++
-				}
-				counts.Lock()
-				defer counts.Unlock()
-				counts.ran, counts.refusals = counts.ran+ran, counts.refusals+refusals
-				for reason, times := range refused {
-					counts.refused[reason] += times
-				}
-			})
+		resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
+		if err != nil {
+			if exitcode.Code(err) != exitcode.Usage {
+				t.Fatalf("%v is refused with exit code %d: %v", settings, exitcode.Code(err), err)
+			}
+			_, reasons, _ := strings.Cut(err.Error(), ".yaml: ")
+			if _, several, ok := strings.Cut(reasons, "\n"); ok {
+				reasons = several
+			}
+			for _, reason := range strings.Split(reasons, "\n") {
+				refused[strings.TrimSpace(reason)]++
+			}
+			refusals++
+			p.refused(composition)
+			continue
 		}
+		f := rigs[environment]
+		f.Recipe = resolved.Recipe
+		f.Outputs("composition")
+		if err := f.Try(); err != nil {
+			t.Fatalf("%s, %v: %v", environment, settings, err)
+		}
+		batch, _, err := arrowfile.ReadBatch(f.Context(), f.In.BatchOutput, seal.Options{})
+		f.Check(err)
+		if len(batch) == 0 {
+			t.Fatalf("%s, %v: nothing is learned from", environment, settings)
+		}
+		f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
+		p.met(composition)
+		ran++
+	}
+	t.Logf("%d compositions run, %d are refused", ran, refusals)
+	for _, reason := range slices.Sorted(maps.Keys(refused)) {
+		t.Logf("refused %d times: %s", refused[reason], reason)
+	}
+	if ran == 0 {
+		t.Error("no composition runs")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
