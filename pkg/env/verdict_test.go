@@ -69,7 +69,7 @@ func TestConversations(t *testing.T) {
 			t.Errorf("the prompt ends at %d, want %d; messages (-want +got):\n%s", end, c.end, diff)
 		}
 	}
-	if begun[1].Content != "The answer" || env.Begins(asked) || env.Begins(nil) || !env.Begins(begun) {
+	if begun[1].Content != "The answer" || env.Begins(asked) || env.Begins(nil) || !env.Begins(begun) || !env.Begins(begun[1:]) {
 		t.Errorf("begun is %+v", begun)
 	}
 	long := append(begun, say("assistant", "a", "user", "b", "assistant", "c")...)
@@ -124,7 +124,7 @@ func TestTemplates(t *testing.T) {
 	if got, want := env.Fill("{question}|{instruction}|{previous_response}|{other}", "{instruction}", "i", "{question}"), "{instruction}|i|{question}|{other}"; got != want {
 		t.Errorf("filled to %q, want %q", got, want)
 	}
-	for kept, refused := range map[int]bool{0: false, 4: true, 5: false} {
+	for kept, refused := range map[int]bool{0: false, 1: true, 4: true, 5: false} {
 		checker := config.NewChecker(&settings)
 		env.CheckProblems(checker, "data.test.limit", kept)
 		if err := checker.Err("x"); (err != nil) != refused {

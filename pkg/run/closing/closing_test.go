@@ -13,7 +13,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -101,7 +100,7 @@ func TestOutstanding(t *testing.T) {
 func TestReadHistory(t *testing.T) {
 	t.Parallel()
 	b := runtest.NewBoard(t, "schedule.iterations=4")
-	r := &rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph}
+	r := b.Run()
 	want := closing.History{}
 	for _, k := range []int{1, 2, 4} {
 		c := closing.Closing{Iteration: k, Shards: 2, Included: []int{0}, Late: []int{}, LeftOut: []int{1}, Carried: []closing.Ref{}}
@@ -122,7 +121,7 @@ func TestReadHistory(t *testing.T) {
 		t.Errorf("left out: %v", err)
 	}
 	whole := runtest.NewBoard(t)
-	if err := closing.LeftOut(t.Context(), &rundir.Run{Dir: whole.Dir, Recipe: whole.Recipe, Graph: whole.Graph}); err != nil {
+	if err := closing.LeftOut(t.Context(), whole.Run()); err != nil {
 		t.Errorf("nothing is left out: %v", err)
 	}
 }

@@ -25,7 +25,8 @@ import (
 // lost are made again.
 func TestDriverSweeps(t *testing.T) {
 	t.Parallel()
-	opened, m := runtest.Sealing(t, "schedule.iterations=1")
+	opened, m := runtest.Stage(t, "schedule.iterations=1")
+	m.SealByName()
 	writer, err := seal.Create(opened.Dir.Rollout(1, 0), seal.Attempt{JobID: seal.AttemptFromEnv().JobID, PID: 1 << 29})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestHopelessTaskIsNotRepeated(t *testing.T) {
 // TestDriveStops: a cancelled driver waits for its tasks and leaves; the next one goes on.
 func TestDriveStops(t *testing.T) {
 	t.Parallel()
-	opened, m := runtest.Sealing(t)
+	opened, m := runtest.Sealing(t, "warm_start.chunk=150")
 	for _, event := range []graph.Node{runtest.Node(graph.StageWarm, 2), runtest.Node(graph.StageScore, 1), runtest.Node(graph.StageLearn, 1)} {
 		ctx, cancel := context.WithCancel(t.Context())
 		running := map[graph.Task]bool{}

@@ -73,7 +73,7 @@ func TestStateOfARun(t *testing.T) {
 		{"Slurm does not answer", nil, nil, errors.New("slurm_load_jobs error"), status.StateUnknown, "did not answer: slurm_load_jobs error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			opened, _ := runtest.Stage(t)
+			opened, _ := runtest.Sealing(t)
 			if c.beat != nil {
 				c.beat(t, opened)
 			}
@@ -105,11 +105,7 @@ func TestStateOfARun(t *testing.T) {
 // TestHeartbeatOfThisProcess: it says that it lives, and how it ended.
 func TestHeartbeatOfThisProcess(t *testing.T) {
 	t.Parallel()
-	opened := runtest.Finished(t)
-	m := runtest.LauncherOf(t, opened)
-	if err := seal.Remove(opened.Dir.Policy(2)); err != nil {
-		t.Fatal(err)
-	}
+	opened, m := runtest.Sealing(t)
 	heartbeat, err := status.StartHeartbeat(opened.Dir, "local")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +147,7 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 // first does not say that the other has ended.
 func TestTwoDrivers(t *testing.T) {
 	t.Parallel()
-	opened, _ := runtest.Stage(t)
+	opened, _ := runtest.Sealing(t)
 	if evidence, there := status.OtherDriver(opened.Dir); there {
 		t.Errorf("before any began: %s", evidence)
 	}
@@ -181,7 +177,7 @@ func TestTwoDrivers(t *testing.T) {
 // pending for ever.
 func TestLeftOutShardsCountAsDone(t *testing.T) {
 	t.Parallel()
-	opened, _ := runtest.Stage(t)
+	opened, _ := runtest.Sealing(t)
 	closed := closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{}, LeftOut: []int{1}, Carried: []closing.Ref{}}
 	b := runtest.BoardOf(t, opened.Graph)
 	b.Seal(runtest.Node(graph.StageRollout, 1), 0)

@@ -18,7 +18,7 @@ import (
 // TestStuck: what keeps a run from going on is its state unless tasks are under way, comes
 // first among its logs, and is forgotten when somebody has gone on with it.
 func TestStuck(t *testing.T) {
-	opened, _ := runtest.Stage(t)
+	opened, _ := runtest.Sealing(t)
 	refused := exitcode.WithHint(exitcode.Usagef("submitting score-000001: sbatch failed: Invalid qos specification"), "see sinfo")
 	attempt := seal.Attempt{JobID: "77", Host: "n3"}
 	t.Setenv("SLURM_JOB_ID", "77")

@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 )
@@ -37,7 +36,7 @@ func TestSurveyEndsWithItsContext(t *testing.T) {
 	b.Seal(runtest.Node(graph.StageWarm, 1))
 	b.Seal(runtest.Node(graph.StageRollout, 1), 0)
 	b.Seal(runtest.Node(graph.StageScore, 1), 0)
-	r := &rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph}
+	r := b.Run()
 	whole := &countdown{Context: t.Context(), cancel: 1 << 40}
 	if _, err := status.Read(whole, r, nil, nil); err != nil {
 		t.Fatal(err)

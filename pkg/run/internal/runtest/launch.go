@@ -158,13 +158,22 @@ func Stage(t *testing.T, settings ...string) (*rundir.Run, *Launcher) {
 	return opened, LauncherOf(t, opened)
 }
 
-// Sealing makes a run and the launcher that drives it, whose tasks seal their outputs by
+// Sealing is a run and the launcher that drives it, whose tasks seal their outputs by
 // their names alone.
 func Sealing(t *testing.T, settings ...string) (*rundir.Run, *Launcher) {
 	t.Helper()
-	opened, m := Stage(t, settings...)
-	m.Do = func(_ context.Context, task graph.Task) error { return sealOutputs(opened.Graph, task) }
-	return opened, m
+	r := NewBoard(t, append([]string{"evaluation.problems=16"}, settings...)...).Run()
+	if _, err := seal.WriteBytes(r.Dir.Tasks(), nil, seal.AttemptFromEnv(), seal.Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	m := LauncherOf(t, r)
+	m.SealByName()
+	return r, m
+}
+
+// SealByName has tasks seal their outputs by their names alone.
+func (m *Launcher) SealByName() {
+	m.Do = func(_ context.Context, task graph.Task) error { return sealOutputs(m.Run.Graph, task) }
 }
 
 // LauncherOf is a launcher of two cores for a run.

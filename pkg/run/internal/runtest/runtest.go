@@ -2,6 +2,7 @@
 package runtest
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -59,6 +60,11 @@ func NewBoard(t *testing.T, settings ...string) *Board {
 // BoardOf is the folder of a run that is there.
 func BoardOf(t *testing.T, g graph.Graph) *Board { return &Board{t, g, survey.New(g)} }
 
+// Run is the run of the folder, as opened.
+func (b *Board) Run() *rundir.Run {
+	return &rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph, Identity: rundir.Identity{RunID: b.RunID, Name: b.Recipe.Name}}
+}
+
 // Node is a node without a step.
 func Node(stage graph.Stage, k int) graph.Node { return graph.Node{Stage: stage, Iteration: k} }
 
@@ -77,9 +83,12 @@ func (b *Board) Seal(n graph.Node, shards ...int) {
 	}
 }
 
-// sealOutputs seals the outputs of a task by their names.
+// sealOutputs seals the outputs of a task that are not there, by their names.
 func sealOutputs(g graph.Graph, task graph.Task) error {
 	for _, path := range g.Outputs(task) {
+		if _, err := os.Lstat(seal.ManifestPath(path)); err == nil {
+			continue
+		}
 		if _, err := seal.WriteBytes(path, []byte(path), seal.AttemptFromEnv(), g.Expected(task)); err != nil {
 			return err
 		}
@@ -103,7 +112,7 @@ func (b *Board) Close() []closing.Closing {
 	b.t.Helper()
 	closable := b.Survey().Closable
 	for _, c := range closable {
-		if err := closing.Seal(&rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph}, c, seal.AttemptFromEnv(), "test"); err != nil {
+		if err := closing.Seal(b.Run(), c, seal.AttemptFromEnv(), "test"); err != nil {
 			b.t.Fatal(err)
 		}
 	}

@@ -1,10 +1,12 @@
-package verify_test
+package run_test
 
 import (
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -16,13 +18,54 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
+// A rollout that plans of later iterations go on from is missed when it is
+// gone, and made again before anything goes on from it.
+func TestLostHistory(t *testing.T) {
+	opened := runtest.Finished(t, runtest.Iterating...)
+	m := runtest.LauncherOf(t, opened)
+	d := opened.Dir
+	plan := runtest.Digest(t, d.Plan(4))
+	lost := []string{d.Rollout(1, 0), d.Rollout(1, 1), d.Rollout(1, 2)}
+	for _, path := range append([]string{d.State(3), d.Plan(4), d.State(4)}, lost...) {
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, missed := runtest.Faults(t, opened)
+	want := []string{"iter/000001/rollout/00000.parquet", "iter/000001/rollout/00001.parquet", "iter/000001/rollout/00002.parquet", "iter/000003/state.parquet", "iter/000004/plan.parquet", "iter/000004/state.parquet"}
+	if diff := cmp.Diff(want, missed); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+
+	// Going on with the run alone does not look behind what is done.
+	if err := m.Drive(nil); exitcode.Code(err) == 0 {
+		t.Error("a plan was made without what it goes on from")
+	}
+	m.ForgetAttempts()
+	m.Slots = 8
+	m.Hold = func(task graph.Task) <-chan struct{} {
+		for _, path := range lost {
+			if _, err := os.Stat(path); err != nil && task.Node == runtest.Node(graph.StageBuffer, 3) {
+				t.Errorf("the plan does not wait: %v", err)
+			}
+		}
+		return nil
+	}
+	runtest.Repair(t, opened, m)
+	if now := runtest.Digest(t, d.Plan(4)); now != plan {
+		t.Errorf("plan %s, was %s", now, plan)
+	}
+	if n := m.Attempts(graph.Task{Node: runtest.Node(graph.StageBuffer, 3)}); n != 1 {
+		t.Errorf("the plan was tried %d times, want once, when its history was there", n)
+	}
+}
+
 // whole are the settings of a run that these tests share.
 var whole = []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.coef=0.05", "loss.kl.ref_every=1"}
 
 // A late shard that a later iteration was closed with is missed like any other,
 // and made again: plans may go on from what it holds.
 func TestLostCarriedShard(t *testing.T) {
-	t.Parallel()
 	opened, m := runtest.Stage(t, "schedule.oversample=2", "rollout.prompts=4", "rollout.shards=4", "schedule.iterations=3")
 	m.Slots = 8
 	release, launched := make(chan struct{}), false
@@ -63,7 +106,6 @@ func TestLostCarriedShard(t *testing.T) {
 // Several files of one chain are lost at once: each task waits until all that
 // it reads is there again.
 func TestManyLostFiles(t *testing.T) {
-	t.Parallel()
 	opened := runtest.Finished(t, whole...)
 	d := opened.Dir
 	policy := runtest.Digest(t, d.Policy(2))
@@ -83,7 +125,6 @@ func TestManyLostFiles(t *testing.T) {
 
 // Files that a run does not make are left alone by verify and repair.
 func TestForeignFilesAreLeftAlone(t *testing.T) {
-	t.Parallel()
 	opened := runtest.Finished(t, whole...)
 	notes := opened.Dir.Join("iter", "notes.json")
 	if err := os.WriteFile(notes, []byte("{}"), 0o666); err != nil {
@@ -102,7 +143,6 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 // What a server sampled cannot be made again to the same bytes: what was
 // learned from it is left as it is, and only what was not is sampled again.
 func TestRepairOfSampledByAServer(t *testing.T) {
-	t.Parallel()
 	opened := runtest.Finished(t, whole...)
 	m := runtest.LauncherOf(t, opened)
 	remote := *opened

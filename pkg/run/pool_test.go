@@ -1,4 +1,4 @@
-package pool_test
+package run_test
 
 import (
 	"fmt"
@@ -21,7 +21,6 @@ import (
 // drawn for them; it holds the very tokens that were trained on; and a run starts from
 // the policy that both started from and learns from it.
 func TestTrainOnAPool(t *testing.T) {
-	t.Parallel()
 	first := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=1", "select=[constant_group]")
 	base := []string{"policy.new=null", "policy.path=" + first.Dir.Policy(0), "schedule.iterations=1"}
 	second := runtest.Finish(t, runtest.Smoke(), append(base, "warm_start.steps=0", "seed=7")...)
@@ -95,7 +94,6 @@ func TestTrainOnAPool(t *testing.T) {
 // Traces of several contexts, whose segments are turns, and several waves: what is
 // gathered of them is what they were trained on.
 func TestPoolOfParts(t *testing.T) {
-	t.Parallel()
 	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "factors=[]", "evaluation.steps=0", "select=[constant_group]"}
 	for segments, more := range map[string]string{"trajectory": "schedule.batch_segments=40", "turn": "schedule.iterations=1", "valid_submission": "schedule.iterations=1"} {
 		opened := runtest.Finish(t, runtest.Smoke(), append(chain, "segments="+segments, more)...)
