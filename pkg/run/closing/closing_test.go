@@ -197,8 +197,12 @@ func TestWaves(t *testing.T) {
 	if waves, err := closing.Waves(t.Context(), b.Graph, n, 0, seal.Options{}); waves != 1 || err != nil {
 		t.Errorf("an environment without waves: %d, %v", waves, err)
 	}
+	b.Seal(n.Judging(), 0)
 	waving := b.Graph
 	waving.Recipe = runtest.LoadOf(t, "mle-smoke", "env.max_turns=4").Recipe
+	if waves, err := closing.Waves(t.Context(), waving, n, 0, seal.Options{}); waves != 1 || err != nil {
+		t.Errorf("a shard that ends at once: %d, %v", waves, err)
+	}
 	for wave, waiting := range []float64{3, 1, 0} {
 		if _, err := closing.Waves(t.Context(), waving, n, 1, seal.Options{}); err == nil {
 			t.Errorf("wave %d is not scored yet, and the shard has ended", wave)

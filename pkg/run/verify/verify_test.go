@@ -84,7 +84,9 @@ func TestFaults(t *testing.T) {
 			removed: []string{"iter/000001/state.parquet"}, queue: []string{"iter/000001/state.parquet"},
 		},
 		{
-			what: "a manifest", damage: func(_ *testing.T, b *runtest.Board, _ *rundir.Run) error { return os.Remove(seal.ManifestPath(b.Dir.Rollout(1, 1))) },
+			what: "a manifest", damage: func(_ *testing.T, b *runtest.Board, _ *rundir.Run) error {
+				return os.Remove(seal.ManifestPath(b.Dir.Rollout(1, 1)))
+			},
 			want:    map[string]string{"iter/000001/rollout/00001.parquet": "not sealed|makes it again"},
 			removed: []string{"iter/000001/rollout/00001.parquet"}, queue: []string{"iter/000001/rollout/00001.parquet"},
 		},

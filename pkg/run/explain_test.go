@@ -1,11 +1,10 @@
-package explain_test
+package run_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/explain"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -25,7 +24,6 @@ func rowsOf[T shard.Row](t *testing.T, path string) []T {
 // its ancestors lead in as many steps as it is deep to a base task. The first of
 // them said what the prompt holds.
 func TestExplainARun(t *testing.T) {
-	t.Parallel()
 	opened := runtest.Finished(t, runtest.Iterating...)
 	depths, carried := map[int32]int{}, 0
 	for k := 1; k <= 4; k++ {
@@ -70,27 +68,5 @@ func TestExplainARun(t *testing.T) {
 	}
 	if depths[0] == 0 || depths[2] == 0 || carried == 0 {
 		t.Errorf("instances by depth %v, %d go on from earlier iterations: the test shows little", depths, carried)
-	}
-
-	for _, c := range []struct {
-		iteration  int
-		id         string
-		code       int
-		want, hint string
-	}{
-		{5, "i000005-000000", exitcode.Usage, "iteration 5: the run has 1 to 4", ""},
-		{0, "i000000-000000", exitcode.Usage, "iteration 0: the run has 1 to 4", ""},
-		{2, "i000001-000000", exitcode.Usage, `no instance "i000001-000000": it has i000002-000000 to i000002-000007`, ""},
-		{4, "i000004-000000", exitcode.Data, "iteration 4 is not planned yet", "resume the run: lathe run --run"},
-	} {
-		if c.hint != "" {
-			if err := seal.Remove(opened.Dir.Plan(4)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := explain.Explain(t.Context(), opened, c.iteration, c.id)
-		if exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), c.hint) {
-			t.Errorf("iteration %d, %s: %v", c.iteration, c.id, err)
-		}
 	}
 }
