@@ -120,11 +120,29 @@ func TestKilledWhileMade(t *testing.T) {
 		if kept := made.Identity.RunID == opened.Identity.RunID; kept != (n > 1) { // a manifest names it
 			t.Errorf("after %q the run has the id that it had: %v", names[:n], kept)
 		}
+		// A run.json that is there says by whom the run was made.
+		if first := made.Identity.BinaryVersion == "test" && made.Identity.Created.Equal(opened.Identity.Created); first != (n > 4) {
+			t.Errorf("after %q the run was made by version %s", names[:n], made.Identity.BinaryVersion)
+		}
 		if made.Identity.TasksSHA256 != opened.Identity.TasksSHA256 {
 			t.Errorf("after %q the run has other tasks", names[:n])
 		}
 		if v, _ := runtest.Faults(t, made); len(v.Faults) > 0 {
 			t.Errorf("after %q: faults %+v", names[:n], v.Faults)
+		}
+	}
+}
+
+// A run that has its tasks alone is still the one that they are of, if its recipe is theirs.
+func TestTasksAloneNameTheRun(t *testing.T) {
+	t.Parallel()
+	opened, _ := runtest.Stage(t)
+	for seed, same := range map[string]bool{"1": true, "2": false} {
+		dir := graph.Dir(t.TempDir())
+		copyFiles(t, opened.Dir, dir, "tasks.parquet", "tasks.parquet.json")
+		made, err := rundir.Create(t.Context(), dir, runtest.Load(t, "seed="+seed), seal.AttemptFromEnv(), "test")
+		if err != nil || (made.Identity.RunID == opened.Identity.RunID) != same {
+			t.Errorf("seed %s: run %+v, was %s: %v", seed, made, opened.Identity.RunID, err)
 		}
 	}
 }
