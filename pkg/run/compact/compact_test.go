@@ -23,7 +23,7 @@ import (
 // and scores are tables, and all but the first shard of rollouts have a log, one two.
 func sampled(t *testing.T, settings ...string) *runtest.Board {
 	t.Helper()
-	b := runtest.NewBoard(t, append([]string{"schedule.iterations=2", "rollout.shards=3"}, settings...)...)
+	b := runtest.NewBoard(t, append([]string{"schedule.iterations=2", "rollout.shards=3", "evaluation.problems=3", "evaluation.shards=3"}, settings...)...)
 	for k := 1; k <= 2; k++ {
 		for n := range 3 {
 			for _, task := range []graph.Task{{Node: runtest.Node(graph.StageRollout, k), Shard: n}, {Node: runtest.Node(graph.StageScore, k), Shard: n}} {
@@ -39,13 +39,29 @@ func sampled(t *testing.T, settings ...string) *runtest.Board {
 			}
 		}
 	}
+	for n := range 3 { // the evaluations of versions 0, which is gathered, and 2
+		for _, version := range []int{0, 2} {
+			task := graph.Task{Node: runtest.Node(graph.StageEvalRollout, version), Shard: n}
+			_, err := shard.Write(b.Outputs(task)[0], []shard.Rollout{{Sample: int32(n)}}, nil, seal.AttemptFromEnv(), b.Expected(task))
+			task.Node = task.Judging()
+			_, errScore := shard.Write(b.Outputs(task)[0], []shard.Score{{Sample: int32(n)}}, nil, seal.AttemptFromEnv(), b.Expected(task))
+			task.Node = runtest.Node(graph.StageEvaluate, version)
+			var errRows error
+			if version == 0 {
+				_, errRows = shard.Write(b.Outputs(task)[0], []shard.EvaluationRow{{}}, nil, seal.AttemptFromEnv(), b.Expected(task))
+			}
+			if err := errors.Join(err, errScore, errRows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for _, n := range b.Nodes() {
 		if n.Iteration < 2 && !n.OfTraces() {
 			b.Seal(n)
 			b.Close()
 		}
 	}
-	for _, name := range []string{"rollout-000001-00001.0", "rollout-000001-00001.1", "rollout-000001-00002.0", "rollout-000002-00001.0", "rollout-000002-00002.0", "learn-000001-00000.0"} {
+	for _, name := range []string{"rollout-000001-00001.0", "rollout-000001-00001.1", "rollout-000001-00002.0", "rollout-000002-00001.0", "rollout-000002-00002.0", "learn-000001-00000.0", "learn-000001-00000.1", "score-000001-00002.0", "evalscore-000000-00001.0", "evalscore-000000-00001.1", "evalscore-000000-00002.0"} {
 		if err := errors.Join(os.MkdirAll(b.Dir.Logs(), 0o777), os.WriteFile(filepath.Join(b.Dir.Logs(), name+".log"), []byte(name), 0o666)); err != nil {
 			t.Fatal(err)
 		}
@@ -70,8 +86,9 @@ func TestCompact(t *testing.T) {
 	b := sampled(t)
 	attempt := seal.AttemptFromEnv()
 	was := runtest.Digest(t, b.Dir.Score(1, 2))
-	// Of rollouts and scores 3 files and manifests each become 1; of 3 logs 1.
-	want := compact.Compacted{Shards: 6, Packs: 2, Fewer: 2*(6-2) + 2}
+	// Of rollouts, scores and the evaluation 3 files and manifests each become 1; of 3 logs
+	// of two arrays 1. A log by itself, and those of a learner, stay.
+	want := compact.Compacted{Shards: 15, Packs: 5, Fewer: 5*(6-2) + 2*2}
 	do := func(finished, dry bool) compact.Compacted {
 		t.Helper()
 		got, err := compact.Compact(t.Context(), survey.NewInventory(b.Graph), finished, dry, attempt)
@@ -83,10 +100,10 @@ func TestCompact(t *testing.T) {
 	counts := func() string {
 		return fmt.Sprint(files(t, b, "iter/000001/rollout"), files(t, b, "iter/000001/score"), files(t, b, "iter/000002/rollout"), files(t, b, "logs"))
 	}
-	if diff := cmp.Diff(want, do(false, true)); diff != "" || counts() != "6 6 6 6" {
+	if diff := cmp.Diff(want, do(false, true)); diff != "" || counts() != "6 6 6 11" {
 		t.Errorf("a dry run: files %s (-want +got):\n%s", counts(), diff)
 	}
-	if diff := cmp.Diff(want, do(false, false)); diff != "" || counts() != "2 2 6 4" {
+	if diff := cmp.Diff(want, do(false, false)); diff != "" || counts() != "2 2 6 7" {
 		t.Errorf("files %s (-want +got):\n%s", counts(), diff)
 	}
 	if runtest.Digest(t, b.Dir.Score(1, 2)) != was {
@@ -95,9 +112,12 @@ func TestCompact(t *testing.T) {
 	if got := do(false, false); got != (compact.Compacted{}) {
 		t.Errorf("again: %+v", got)
 	}
-	b.Ready("buffer-000002-00000") // no shard of iteration 1 is missed
+	if _, err := os.Stat(filepath.Join(b.Dir.Logs(), "score-000001-00002.0.log")); err != nil {
+		t.Error(err)
+	}
+	b.Ready("buffer-000002-00000", "evaluate-000002-00000", "evaluate-000002-00001", "evaluate-000002-00002") // no shard of iteration 1 is missed
 	undone, err := compact.Undo(t.Context(), b.Run(), attempt)
-	if diff := cmp.Diff(compact.Compacted{Shards: 6, Packs: 2, Fewer: -want.Fewer}, undone); diff != "" || err != nil || counts() != "6 6 6 6" || runtest.Digest(t, b.Dir.Score(1, 2)) != was {
+	if diff := cmp.Diff(compact.Compacted{Shards: 15, Packs: 5, Fewer: -want.Fewer}, undone); diff != "" || err != nil || counts() != "6 6 6 11" || runtest.Digest(t, b.Dir.Score(1, 2)) != was {
 		t.Errorf("undone: %v, files %s (-want +got):\n%s", err, counts(), diff)
 	}
 }
@@ -114,9 +134,9 @@ func TestDue(t *testing.T) {
 		if err := os.Remove(seal.ManifestPath(b.Dir.Score(1, 0))); err != nil {
 			t.Fatal(err)
 		}
-		want := compact.Compacted{}
+		want := compact.Compacted{Shards: 9, Packs: 3, Fewer: 3*4 + 2} // of the evaluation
 		if finished { // two of each; with the logs
-			want = compact.Compacted{Shards: 4, Packs: 2, Fewer: 2*2 + 2}
+			want = compact.Compacted{Shards: 4 + 9, Packs: 2 + 3, Fewer: 2*2 + 2 + 3*4 + 2}
 		}
 		got, err := compact.Compact(t.Context(), survey.NewInventory(b.Graph), finished, false, seal.AttemptFromEnv())
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -130,7 +150,7 @@ func TestDue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := compact.Compact(t.Context(), survey.NewInventory(b.Graph), true, false, seal.AttemptFromEnv()); err != nil || got.Packs != 0 {
+	if got, err := compact.Compact(t.Context(), survey.NewInventory(b.Graph), true, false, seal.AttemptFromEnv()); err != nil || got.Packs != 3 {
 		t.Errorf("of one shard: %+v, %v", got, err)
 	}
 }

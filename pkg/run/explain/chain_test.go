@@ -94,6 +94,19 @@ func TestChain(t *testing.T) {
 	if last := got.Terms[len(got.Terms)-1]; got.Probability != last.Value || last.Name != "probability" || last.Value <= 0 {
 		t.Errorf("probability %v of %+v: a plan that states none has what the curriculum comes to", got.Probability, got.Terms)
 	}
+	// A plan that states it states the same; all messages may be continued from.
+	seals(t, b, b.Dir.Plan(3), []shard.Instance{{InstanceID: "i3", Iteration: 3, TaskID: "t", Kind: "improve", Origin: "buffer", ParentID: "e1", Probability: got.Probability}})
+	entries := rowsOf[shard.Entry](t, b.Dir.State(1))
+	entries[1].Ref.Messages = 6
+	seals(t, b, b.Dir.State(1), []shard.Entry{entries[1], entries[0]})
+	again, err := explain.Explain(t.Context(), b.Run(), 3, "i3")
+	if err != nil || again.Probability != got.Probability || cmp.Diff([]string{"first", "too late"}, again.Ancestors[0].Said) != "" || again.Entry == nil {
+		t.Errorf("stated, and to the end: %+v, %v", again, err)
+	}
+	first, err := explain.Explain(t.Context(), b.Run(), 1, "i1")
+	if err != nil || len(first.Ancestors) != 1 || first.Entry.EntryID != "e0" {
+		t.Errorf("of the first iteration: %+v, %v", first, err)
+	}
 }
 
 // TestChainsThatBreak: what is missing is named, and where it was looked for.
