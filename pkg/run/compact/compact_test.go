@@ -135,7 +135,7 @@ func TestDue(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := compact.Compacted{Shards: 9, Packs: 3, Fewer: 3*4 + 2} // of the evaluation
-		if finished { // two of each; with the logs
+		if finished {                                                  // two of each; with the logs
 			want = compact.Compacted{Shards: 4 + 9, Packs: 2 + 3, Fewer: 2*2 + 2 + 3*4 + 2}
 		}
 		got, err := compact.Compact(t.Context(), survey.NewInventory(b.Graph), finished, false, seal.AttemptFromEnv())

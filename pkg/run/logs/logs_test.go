@@ -186,9 +186,36 @@ func TestCollect(t *testing.T) {
 	if got := list(true, Filter{Stage: graph.StageScore}); len(got) != 3 {
 		t.Errorf("scores alone: %q", got)
 	}
+	stuck, err := Collect(t.Context(), r, nil, true, Filter{})
+	if e := stuck[0]; err != nil || e.Job != "77" || e.Node != "n3" || e.End.IsZero() || e.Cause != executor.CauseUsage || !strings.Contains(e.Evidence, "refused") {
+		t.Errorf("the controller job: %+v, %v", e, err)
+	}
+	if e := stuck[5]; !e.End.Equal(time.Unix(101, 0)) {
+		t.Errorf("what last said something at 101 did at %v", e.End)
+	}
 	sizes, err := Sizes(b.Dir, Filter{Stage: graph.StageRollout})
 	if err != nil || !slices.Equal(Sorted(sizes), []string{"rollout-000001-00000.0.log", "rollout-000001-00000.1.log"}) || sizes["rollout-000001-00000.1.log"] != 11 {
 		t.Errorf("sizes %v, %v", sizes, err)
+	}
+	// Logs that are joined are listed with the others, and chosen as they are.
+	loose, err := Loose(b.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := runtest.Node(graph.StageRollout, 1)
+	if _, err := Join(b.Dir, n, loose[n], seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
+	log("rollout-000001-00000.0.log", 90) // a kill left it
+	one, two := 1, 2
+	joined := []string{"mended rollout-000001-00000.0 logs/rollout-000001-00000.0.log", "done rollout-000001-00000.1 logs/rollout-000001.log"}
+	for _, c := range []struct {
+		filter Filter
+		want   []string
+	}{{Filter{Stage: graph.StageRollout}, joined}, {Filter{Stage: graph.StageRollout, Iteration: &two}, nil}, {Filter{Stage: graph.StageRollout, Shard: &one}, nil}, {Filter{Stage: graph.StageRollout, Iteration: &one}, joined}} {
+		if diff := cmp.Diff(c.want, list(true, c.filter)); diff != "" {
+			t.Errorf("joined, %+v (-want +got):\n%s", c.filter, diff)
+		}
 	}
 }
 
