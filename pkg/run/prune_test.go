@@ -17,9 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/prune"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
-	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
-	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -162,71 +160,5 @@ func TestPruning(t *testing.T) {
 	v, err = verify.Verify(t.Context(), pruned)
 	if err != nil || !slices.ContainsFunc(v.Faults, func(f verify.Fault) bool { return strings.Contains(f.Problem, "made again, to other bytes") }) {
 		t.Errorf("faults %v: %v", v.Faults, err)
-	}
-}
-
-// A dry run removes nothing; a pruning that was killed half way is no fault,
-// and the next one ends it.
-func TestPruningIsKilled(t *testing.T) {
-	opened := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=3")
-	prune := func(dry bool) prune.Pruned {
-		t.Helper()
-		surveyor := survey.New(opened.Graph)
-		found, err := surveyor.Survey(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := prune.Prune(t.Context(), surveyor.Inventory, found, prune.Options{KeepEvery: 3, Dry: dry})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
-	}
-	would := prune(true)
-	want := []string{"warm/000001", "warm/000001.optim", "policy/v000001", "policy/v000001.optim", "policy/v000002", "policy/v000002.optim"}
-	if difference := cmp.Diff(want, would.Paths); difference != "" || would.Bytes == 0 {
-		t.Errorf("it would remove %d bytes: %s", would.Bytes, difference)
-	}
-	if got := versions(t, opened); len(got) != 4 {
-		t.Errorf("after a dry run there are versions %v", got)
-	}
-	path := opened.Dir.Policy(1)
-	if err := os.Rename(seal.ManifestPath(path), seal.PrunedPath(path)); err != nil {
-		t.Fatal(err)
-	}
-	runtest.Exact(t, opened)
-	if difference := cmp.Diff(would, prune(false)); difference != "" {
-		t.Errorf("it removes something else than it said: %s", difference)
-	}
-	if got := versions(t, opened); !slices.Equal(got, []int{0, 3}) {
-		t.Errorf("kept are %v", got)
-	}
-	if again := prune(false); len(again.Paths) > 0 {
-		t.Errorf("pruning again removes %v", again.Paths)
-	}
-	runtest.Exact(t, opened)
-	w := worker.New(opened, seal.AttemptFromEnv(), "test", t.Logf)
-	replay := func(iteration int) ([]worker.Replayed, error) {
-		return worker.Replay(t.Context(), w, []graph.Task{{Node: graph.Node{Stage: graph.StageLearn, Iteration: iteration}}})
-	}
-	results, err := replay(1)
-	if err != nil || len(results) != 2 || !results[0].Same || !results[1].Same {
-		t.Errorf("replaying what was pruned from what was not: %+v, %v", results, err)
-	}
-	if _, err := replay(2); exitcode.Code(err) != exitcode.Data || !strings.Contains(strings.Join(exitcode.Hints(err), " "), "--restore 1") {
-		t.Errorf("replaying from what was pruned: %v, hints %q", err, exitcode.Hints(err))
-	}
-}
-
-// A critic's values are those of the policy that the iteration began with, in
-// every gradient shard: it stays until they are done.
-func TestPruningWithACritic(t *testing.T) {
-	settings := []string{
-		"preset=ppo", "factors=[]", "warm_start.steps=20", "loss.mini_batches=2", "schedule.gradient_shards=2",
-	}
-	whole := runtest.Finish(t, runtest.Smoke(), settings...)
-	pruned := runtest.Finish(t, runtest.Smoke(), append(settings, "schedule.keep_every=5")...)
-	if want, got := runtest.Digest(t, whole.Dir.Policy(2)), runtest.Digest(t, pruned.Dir.Policy(2)); want != got {
-		t.Errorf("pruning changes the policy: %s, without %s", got, want)
 	}
 }

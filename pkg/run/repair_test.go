@@ -3,18 +3,15 @@ package run_test
 import (
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
-	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -120,95 +117,5 @@ func TestManyLostFiles(t *testing.T) {
 	runtest.Repair(t, opened, runtest.LauncherOf(t, opened))
 	if now := runtest.Digest(t, d.Policy(2)); now != policy {
 		t.Errorf("policy %s, was %s", now, policy)
-	}
-}
-
-// Files that a run does not make are left alone by verify and repair.
-func TestForeignFilesAreLeftAlone(t *testing.T) {
-	opened := runtest.Finished(t, whole...)
-	notes := opened.Dir.Join("iter", "notes.json")
-	if err := os.WriteFile(notes, []byte("{}"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	runtest.Exact(t, opened)
-	if err := os.Truncate(opened.Dir.State(1), 10); err != nil {
-		t.Fatal(err)
-	}
-	runtest.Repair(t, opened, runtest.LauncherOf(t, opened))
-	if _, err := os.Stat(notes); err != nil {
-		t.Error(err)
-	}
-}
-
-// What a server sampled cannot be made again to the same bytes: what was
-// learned from it is left as it is, and only what was not is sampled again.
-func TestRepairOfSampledByAServer(t *testing.T) {
-	opened := runtest.Finished(t, whole...)
-	m := runtest.LauncherOf(t, opened)
-	remote := *opened
-	remote.Recipe.Rollout.Remote = &recipe.Remote{}
-	learned, evaluated := remote.Dir.Rel(remote.Dir.Rollout(1, 0)), remote.Dir.Rel(remote.Dir.Evaluation(0, 0))
-	for _, path := range []string{learned, evaluated} {
-		if err := os.Truncate(remote.Dir.Join(path), 10); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v, paths := runtest.Faults(t, &remote)
-	if !slices.Equal(paths, []string{evaluated, learned}) {
-		t.Fatalf("faults %+v", v.Faults)
-	}
-	if !strings.Contains(v.Faults[0].Mend, "makes it again, to the same bytes") || !strings.Contains(v.Faults[1].Mend, "from a copy") {
-		t.Errorf("mends: %q, %q", v.Faults[0].Mend, v.Faults[1].Mend)
-	}
-	removed, err := verify.Repair(&remote, v, seal.AttemptFromEnv())
-	if exitcode.Code(err) != exitcode.Data || !slices.Equal(removed, []string{evaluated}) {
-		t.Errorf("removed %q; exit code %d: %v", removed, exitcode.Code(err), err)
-	}
-	if err := m.Drive(nil); err != nil {
-		t.Errorf("the run does not go on without what it has learned from: %v", err)
-	}
-	if _, paths := runtest.Faults(t, &remote); !slices.Equal(paths, []string{learned}) {
-		t.Errorf("faults of %q are left", paths)
-	}
-
-	// Of an iteration that nothing was learned from, the scores go too.
-	opened = runtest.Finished(t, "schedule.iterations=1", "evaluation.shards=1")
-	m = runtest.LauncherOf(t, opened)
-	policy := runtest.Digest(t, opened.Dir.Policy(1))
-	for _, path := range slices.Concat(
-		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}),
-		opened.Graph.Outputs(graph.Task{Node: graph.Node{Stage: graph.StageBuffer, Iteration: 1}}),
-		[]string{opened.Dir.Metrics(1), opened.Dir.Rollout(1, 0), opened.Dir.Evaluation(0, 0), opened.Dir.Evaluation(1, 0)},
-		[]string{opened.Dir.Sampled(runtest.Node(graph.StageEvalRollout, 1), 0), opened.Dir.Sampled(runtest.Node(graph.StageEvalScore, 1), 0)},
-	) {
-		if err := seal.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Truncate(opened.Dir.Sampled(runtest.Node(graph.StageEvalRollout, 0), 0), 10); err != nil {
-		t.Fatal(err)
-	}
-	remote = *opened
-	remote.Recipe.Rollout.Remote = &recipe.Remote{}
-	v, paths = runtest.Faults(t, &remote)
-	sampled := runtest.Node(graph.StageEvalRollout, 0)
-	want := []string{
-		remote.Dir.Sampled(sampled, 0), remote.Dir.Sampled(sampled.Judging(), 0), remote.Dir.Rollout(1, 0), remote.Dir.Score(1, 0),
-	}
-	for i, path := range want {
-		want[i] = remote.Dir.Rel(path)
-	}
-	if slices.Sort(want); !slices.Equal(paths, want) || !strings.Contains(v.Faults[0].Mend, "sample it again") {
-		t.Fatalf("faults %+v", v.Faults)
-	}
-	if _, err := verify.Repair(&remote, v, seal.AttemptFromEnv()); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Drive(nil); err != nil {
-		t.Fatal(err)
-	}
-	runtest.Exact(t, opened)
-	if got := runtest.Digest(t, opened.Dir.Policy(1)); got != policy {
-		t.Errorf("policy %s, was %s", got, policy)
 	}
 }

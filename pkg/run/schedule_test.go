@@ -1,14 +1,12 @@
 package run_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
-	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -239,77 +237,5 @@ func TestOversampleCarries(t *testing.T) {
 		if sum != first {
 			t.Errorf("the same shards were late, and the policy is %s, was %s", sum, first)
 		}
-	}
-}
-
-// A close.json that is lost after its batch was made is written again as it
-// was, although by now more shards are done than were then: of four shards
-// of iteration 1 two were in time, one came late and one was given up.
-func TestLostClosingIsRemembered(t *testing.T) {
-	opened, m := runtest.Stage(t, "schedule.oversample=2", "schedule.quorum=0.5", "rollout.prompts=4", "rollout.shards=4", "schedule.iterations=3", "seed=2")
-	m.Slots = 8
-	late := graph.Task{Node: runtest.Node(graph.StageRollout, 1), Shard: 1}
-	release, gaveUp := make(chan struct{}), make(chan struct{})
-	m.Fail = func(task graph.Task, _ int) executor.Cause {
-		if task == (graph.Task{Node: runtest.Node(graph.StageRollout, 1), Shard: 0}) {
-			return executor.CauseTimeout
-		}
-		return ""
-	}
-	m.Hold = func(task graph.Task) <-chan struct{} {
-		switch {
-		case task == late:
-			return release
-		case task.Stage == graph.StageScore && task.Iteration == 1 && task.Shard > 1:
-			return gaveUp
-		}
-		return nil
-	}
-	launched := false
-	err := m.Drive(func(p drive.Progress) {
-		switch {
-		case p.Event == "failed":
-			close(gaveUp)
-		case p.Event == "launched" && p.Task.Node == runtest.Node(graph.StageRollout, 2) && !launched:
-			launched = true
-			close(release)
-		}
-	})
-	if exitcode.Code(err) != exitcode.LeftOut {
-		t.Fatalf("exit code %d: %v", exitcode.Code(err), err)
-	}
-	var was []closing.Closing
-	for k := 1; k <= 3; k++ {
-		closed, err := closing.Read(t.Context(), opened.Dir, k, seal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		was = append(was, closed)
-	}
-	if !cmp.Equal(was[0].Late, []int{1}) || !cmp.Equal(was[0].LeftOut, []int{0}) || !cmp.Equal(was[0].Included, []int{2, 3}) {
-		t.Fatalf("iteration 1 was closed with %+v", was[0])
-	}
-	policy := runtest.Digest(t, opened.Dir.Policy(3))
-	for k := 1; k <= 3; k++ {
-		if err := seal.Remove(opened.Dir.Close(k)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// One of the three witnesses is enough.
-	if err := errors.Join(seal.Remove(opened.Dir.Batch(1)), seal.Remove(opened.Dir.State(2))); err != nil {
-		t.Fatal(err)
-	}
-	runtest.Repair(t, opened, m)
-	for k, want := range was {
-		got, err := closing.Read(t.Context(), opened.Dir, k+1, seal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("iteration %d (-was +now):\n%s", k+1, diff)
-		}
-	}
-	if now := runtest.Digest(t, opened.Dir.Policy(3)); now != policy {
-		t.Errorf("policy %s, was %s", now, policy)
 	}
 }

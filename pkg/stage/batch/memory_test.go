@@ -31,7 +31,7 @@ func TestMemory(t *testing.T) {
 		return
 	}
 	const group = 8
-	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 640), stagetest.Number(t, "LATHE_TEST_TOKENS", 4096)
+	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 320), stagetest.Number(t, "LATHE_TEST_TOKENS", 4096)
 	groupsPerShard := max(2, responses/group/10_000) // an iteration has ten thousand shards at most
 	f := stagetest.NewReduction(t, 1, long...)
 	for len(f.Rows) < responses/group {
