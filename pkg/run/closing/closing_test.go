@@ -151,9 +151,9 @@ func TestRecover(t *testing.T) {
 		for i := range b.PlanRows() {
 			plan = append(plan, shard.Instance{InstanceID: fmt.Sprintf("i%d", i)})
 		}
-		var ledger []shard.LedgerRow
-		for _, row := range []shard.LedgerRow{{InstanceID: "i0", IterationSampled: 2}, {InstanceID: c.lost, Reason: "left_out", IterationSampled: 2}, {InstanceID: "i6", Reason: "left_out", IterationSampled: 1}, {InstanceID: "i6", Reason: "late", IterationSampled: 2}} {
-			ledger = append(ledger, row)
+		ledger := []shard.LedgerRow{
+			{InstanceID: "i0", IterationSampled: 2}, {InstanceID: c.lost, Reason: "left_out", IterationSampled: 2},
+			{InstanceID: "i6", Reason: "left_out", IterationSampled: 1}, {InstanceID: "i6", Reason: "late", IterationSampled: 2},
 		}
 		seals := func(err error) {
 			if err != nil {

@@ -121,8 +121,10 @@ func TestRows(t *testing.T) {
 		first, last int
 		plan        string
 	}{
-		{graph.StageRollout, 0, 0, 4, "/run/iter/000002/plan.parquet"}, {graph.StageScore, 1, 4, 8, "/run/iter/000002/plan.parquet"},
-		{graph.StageEvalRollout, 1, 1, 3, "/run/eval/plan.parquet"}, {graph.StageEvaluate, 3, 4, 6, "/run/eval/plan.parquet"},
+		{graph.StageRollout, 0, 0, 4, "/run/iter/000002/plan.parquet"},
+		{graph.StageScore, 1, 4, 8, "/run/iter/000002/plan.parquet"},
+		{graph.StageEvalRollout, 1, 1, 3, "/run/eval/plan.parquet"},
+		{graph.StageEvaluate, 3, 4, 6, "/run/eval/plan.parquet"},
 	} {
 		task := graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 2}, Shard: c.shard}
 		if first, last := g.Rows(task); first != c.first || last != c.last || g.Plan(task.Node) != c.plan {

@@ -230,8 +230,17 @@ func TestTail(t *testing.T) {
 		lines int
 		want  []string
 	}{
-		{"", 3, []string{}}, {"\n\n", 3, []string{}}, {"a\nb\nc\n", 2, []string{"b", "c"}}, {"a\nb", 9, []string{"a", "b"}}, {"a\n\n\n", 2, []string{"a"}}, {"a", 0, []string{}}, {"a", -1, []string{}},
-		{"\x1b[2Ja\tb\x07\u00e9", 1, []string{"[2Ja\tb\u00e9"}}, {long, 5, []string{"last"}}, {"y" + long[1:], 5, []string{"last"}}, {strings.Repeat("z", tailBytes), 1, []string{strings.Repeat("z", tailBytes)}},
+		{"", 3, []string{}},
+		{"\n\n", 3, []string{}},
+		{"a\nb\nc\n", 2, []string{"b", "c"}},
+		{"a\nb", 9, []string{"a", "b"}},
+		{"a\n\n\n", 2, []string{"a"}},
+		{"a", 0, []string{}},
+		{"a", -1, []string{}},
+		{"\x1b[2Ja\tb\x07\u00e9", 1, []string{"[2Ja\tb\u00e9"}},
+		{long, 5, []string{"last"}},
+		{"y" + long[1:], 5, []string{"last"}},
+		{strings.Repeat("z", tailBytes), 1, []string{strings.Repeat("z", tailBytes)}},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)

@@ -211,8 +211,12 @@ func TestReplays(t *testing.T) {
 		task      graph.Task
 		want      bool
 	}{
-		{false, "none", rollout, false}, {true, "none", rollout, true}, {true, "none", scored, false}, {false, recipe.EmbeddingEndpoint, scored, true},
-		{false, recipe.EmbeddingEndpoint, rollout, false}, {false, recipe.EmbeddingEndpoint, graph.Task{Node: graph.Node{Stage: graph.StageEvalScore}}, false},
+		{false, "none", rollout, false},
+		{true, "none", rollout, true},
+		{true, "none", scored, false},
+		{false, recipe.EmbeddingEndpoint, scored, true},
+		{false, recipe.EmbeddingEndpoint, rollout, false},
+		{false, recipe.EmbeddingEndpoint, graph.Task{Node: graph.Node{Stage: graph.StageEvalScore}}, false},
 	} {
 		if w.Run.Recipe.Score.Embedding = c.embedding; !c.remote {
 			w.Run.Recipe.Rollout.Remote = nil

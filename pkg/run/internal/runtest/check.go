@@ -49,7 +49,7 @@ func Exact(t *testing.T, r *rundir.Run) rundir.Ledger {
 	return l
 }
 
-// Repair verifies a run, repairs it and goes on with it.
+// Repair verifies a run, repairs it and resumes it.
 func Repair(t *testing.T, r *rundir.Run, m *Launcher) {
 	t.Helper()
 	v, paths := Faults(t, r)

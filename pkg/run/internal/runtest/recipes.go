@@ -20,7 +20,7 @@ func OwnReward(t *testing.T, code string, settings ...string) *rundir.Run {
 		t.Skip("there is no python3")
 	}
 	reward := filepath.Join(t.TempDir(), "reward.py")
-	shim, err := filepath.Abs(sourcetree.Path("data", "program", "lathe_env.py"))
+	shim, err := filepath.Abs(sourcetree.Path("data/program/lathe_env.py"))
 	if err := errors.Join(err, os.WriteFile(reward, []byte(code), 0o666)); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type Verdict struct {
 	Finish  string
 }
 
-// Scores is verdicts that differ by their score alone.
+// Scores is responses that differ by their score alone.
 func Scores(values ...float64) []Verdict {
 	out := make([]Verdict, len(values))
 	for i, v := range values {
