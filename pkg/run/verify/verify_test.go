@@ -106,8 +106,26 @@ func TestFaults(t *testing.T) {
 		{
 			what: "a file that people put there", damage: func(_ *testing.T, b *runtest.Board, _ *rundir.Run) error {
 				return errors.Join(os.WriteFile(b.Dir.Join("iter", "notes.json"), nil, 0o666), os.WriteFile(b.Dir.Join("policy", ".tmp"), nil, 0o666),
-					os.MkdirAll(filepath.Join(b.Dir.Logs(), "x"), 0o777), os.MkdirAll(b.Dir.Join(".half"), 0o777), os.WriteFile(filepath.Join(b.Dir.Jobs(), "a.json"), nil, 0o666))
+					os.MkdirAll(filepath.Join(b.Dir.Logs(), "x"), 0o777), os.MkdirAll(b.Dir.Join(".half"), 0o777), os.WriteFile(filepath.Join(b.Dir.Logs(), "x.log"), nil, 0o666), os.WriteFile(filepath.Join(b.Dir.Logs(), "x.log.json"), nil, 0o666), os.WriteFile(filepath.Join(b.Dir.Jobs(), "a.json"), nil, 0o666))
 			},
+		},
+		{
+			what: "who the run is", damage: func(_ *testing.T, b *runtest.Board, _ *rundir.Run) error {
+				return errors.Join(os.WriteFile(b.Dir.Identity(), nil, 0o666), os.WriteFile(b.Dir.Recipe(), nil, 0o666))
+			},
+			want:    map[string]string{"run.json": "not sealed|", "recipe.yaml": "not sealed|"},
+			removed: []string{"recipe.yaml", "run.json"}, queue: []string{"recipe.yaml", "run.json"},
+		},
+		{
+			what: "a file, and a ledger that lacks a response", damage: func(t *testing.T, b *runtest.Board, _ *rundir.Run) error {
+				if err := errors.Join(os.Truncate(b.Dir.State(1), 3), seal.Remove(b.Dir.Ledger(1))); err != nil {
+					return err
+				}
+				seals(t)(shard.Write(b.Dir.Ledger(1), []shard.LedgerRow{}, nil, seal.AttemptFromEnv(), b.Expected(graph.Task{Node: runtest.Node(graph.StageBuffer, 1)})))
+				return nil
+			},
+			want:    map[string]string{"iter/000001/state.parquet": "3|makes it again"},
+			removed: []string{"iter/000001/state.parquet"}, queue: []string{"iter/000001/state.parquet"},
 		},
 		{
 			what: "the work of another task", damage: func(t *testing.T, b *runtest.Board, _ *rundir.Run) error {
