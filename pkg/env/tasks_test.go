@@ -62,6 +62,9 @@ func TestTaskSet(t *testing.T) {
 	if err := set.KeepApart(env.Test, "data.test", "questions", true, asks); err != nil {
 		t.Fatal(err)
 	}
+	if _, kept := set.Task("c"); !kept {
+		t.Error("a question of its own is left out")
+	}
 	if _, there := set.Task("b"); there || len(set.Tasks(env.Test)) != 1 || len(set.Rows()) != 2 {
 		t.Errorf("left out: %v, %+v", there, set.Rows())
 	}

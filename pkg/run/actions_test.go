@@ -3,7 +3,6 @@ package run_test
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
@@ -76,8 +75,7 @@ func (d drawn) Next(_ curriculum.State, iteration, n int, _ []string) ([]curricu
 
 // actionSettings are the fields of the section env.
 type actionSettings struct {
-	Huge  float64 `yaml:"huge"`  // reward of the last action; 0 for its own
-	Sleep float64 `yaml:"sleep"` // seconds that a score really takes for each that is declared; 0 for none
+	Huge float64 `yaml:"huge"` // reward of the last action; 0 for its own
 }
 
 // actionEnv scores actions.
@@ -114,18 +112,9 @@ func (said) Next(context.Context, []shard.Message, *env.TurnVerdict) (env.Step, 
 	return env.Step{}, nil
 }
 
-func (e actionEnv) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
+func (e actionEnv) Score(_ context.Context, a env.Attempt) (env.Verdict, error) {
 	x := slices.Index(actions.ids, a.Task.Answer)
 	seconds := actions.seconds[x]
-	if e.Sleep > 0 {
-		began := time.Now()
-		select {
-		case <-ctx.Done():
-			return env.Verdict{}, ctx.Err()
-		case <-time.After(time.Duration(seconds * e.Sleep * float64(time.Second))):
-		}
-		seconds = time.Since(began).Seconds()
-	}
 	reward := actions.reward[x]
 	if e.Huge != 0 && x == len(actions.ids)-1 {
 		reward = e.Huge

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/run/drive"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -41,11 +42,11 @@ func TestHugeRewards(t *testing.T) {
 					clipped = append(clipped, line)
 				}
 			}
-			driver := &drive.Driver{Run: opened, Launcher: inProcess{t, opened, log}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+			driver := &drive.Driver{Run: opened, Launcher: runtest.InProcess{T: t, Run: opened, Log: log}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 			if err := driver.Drive(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			exact(t, opened)
+			runtest.Exact(t, opened)
 			huge := 0
 			for k := 1; k <= 2; k++ {
 				for n := range 2 {
@@ -92,7 +93,7 @@ def reward(completion, trained=False):
 	if err := os.WriteFile(data, []byte(rows.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	opened := ownRewardRun(t, code, "data.train.files=["+data+"]", "env.program.processes=1", "rollout.prompts=16", "rollout.group=4", "evaluation.problems=1", "evaluation.samples=1", "evaluation.shards=1")
+	opened := runtest.OwnReward(t, code, "data.train.files=["+data+"]", "env.program.processes=1", "rollout.prompts=16", "rollout.group=4", "evaluation.problems=1", "evaluation.samples=1", "evaluation.shards=1")
 	var mutex sync.Mutex
 	var logged []string
 	log := func(format string, args ...any) {
@@ -100,11 +101,11 @@ def reward(completion, trained=False):
 		logged = append(logged, fmt.Sprintf(format, args...))
 		mutex.Unlock()
 	}
-	driver := &drive.Driver{Run: opened, Launcher: inProcess{t, opened, log}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	driver := &drive.Driver{Run: opened, Launcher: runtest.InProcess{T: t, Run: opened, Log: log}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 	if err := driver.Drive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l := exact(t, opened)
+	l := runtest.Exact(t, opened)
 	dropped := l.Dropped[string(shard.OutcomeInfra)]
 	if dropped == 0 {
 		t.Errorf("the ledger is %+v, and a response should be dropped as infra", l)

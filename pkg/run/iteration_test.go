@@ -7,6 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -15,7 +16,7 @@ import (
 // the weights and the state of the curriculum that a run has by its tasks and files.
 func TestOneIteration(t *testing.T) {
 	t.Parallel()
-	opened := finish(t, smoke, "schedule.iterations=1", "schedule.gradient_units=1", "warm_start.chunk=300")
+	opened := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=1", "schedule.gradient_units=1", "warm_start.chunk=300")
 	environment, _, err := opened.Environment(t.Context(), nil, seal.Options{})
 	if err != nil {
 		t.Fatal(err)

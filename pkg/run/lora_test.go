@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -60,20 +61,9 @@ func sealed(t *testing.T, r *rundir.Run) map[string]string {
 	return digests
 }
 
-func verified(t *testing.T, r *rundir.Run) {
-	t.Helper()
-	result, err := verify.Verify(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fault := range result.Faults {
-		t.Errorf("%s: %s", fault.Path, fault.Problem)
-	}
-}
-
 // stopping ends a drive after some tasks were launched.
 type stopping struct {
-	inProcess
+	runtest.InProcess
 	left int
 	stop context.CancelFunc
 }
@@ -82,19 +72,18 @@ func (s *stopping) Launch(ctx context.Context, a executor.Array, done func(execu
 	if s.left--; s.left < 0 {
 		s.stop()
 	}
-	return s.inProcess.Launch(ctx, a, done)
+	return s.InProcess.Launch(ctx, a, done)
 }
 
 // A run that trains an adapter: its versions are PEFT folders beside one copy
 // of the policy, and how the work is cut or interrupted, or where the run
 // lies, changes no byte.
 func TestLoRARun(t *testing.T) {
-	smoke := "../../jobs/smoke.yaml"
-	first := finish(t, smoke, "schedule.iterations=1", "evaluation.problems=2")
+	first := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=1", "evaluation.problems=2")
 	settings := adapted(first.Dir)
-	whole := finish(t, smoke, settings...)
+	whole := runtest.Finish(t, runtest.Smoke(), settings...)
 	want := sealed(t, whole)
-	verified(t, whole)
+	runtest.Verified(t, whole)
 
 	base, err := checkpoint.Digest(whole.Dir.Base())
 	if err != nil {
@@ -147,8 +136,8 @@ func TestLoRARun(t *testing.T) {
 	}
 
 	t.Run("3 gradient shards", func(t *testing.T) {
-		cut := finish(t, smoke, append(settings, "schedule.gradient_shards=3", "rollout.shards=3")...)
-		verified(t, cut)
+		cut := runtest.Finish(t, runtest.Smoke(), append(settings, "schedule.gradient_shards=3", "rollout.shards=3")...)
+		runtest.Verified(t, cut)
 		got := sealed(t, cut)
 		for _, path := range []string{"policy/base", "policy/v000000", "policy/v000001", "policy/v000002", "policy/v000001.optim", "policy/v000002.optim"} {
 			if want[path] == "" || got[path] != want[path] {
@@ -168,7 +157,7 @@ func TestLoRARun(t *testing.T) {
 		}
 	})
 	t.Run("stopped and continued", func(t *testing.T) {
-		resolved, err := recipe.Load(smoke, settings)
+		resolved, err := recipe.Load(runtest.Smoke(), settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,11 +168,11 @@ func TestLoRARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			launcher := &stopping{inProcess{t: t, run: opened}, tasks, stop}
+			launcher := &stopping{runtest.InProcess{T: t, Run: opened}, tasks, stop}
 			err = (&drive.Driver{Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test"}).Drive(ctx)
 			stop()
 			if err == nil {
-				verified(t, opened)
+				runtest.Verified(t, opened)
 				if diff := cmp.Diff(want, sealed(t, opened)); diff != "" {
 					t.Errorf("digests (-whole +stopped):\n%s", diff)
 				}
@@ -232,11 +221,11 @@ func TestLoRARun(t *testing.T) {
 		if _, err := verify.Repair(opened, found, seal.AttemptFromEnv()); err != nil {
 			t.Fatal(err)
 		}
-		driver := &drive.Driver{Run: opened, Launcher: inProcess{t: t, run: opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+		driver := &drive.Driver{Run: opened, Launcher: runtest.InProcess{T: t, Run: opened}, Attempt: seal.AttemptFromEnv(), Version: "test"}
 		if err := driver.Drive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		verified(t, opened)
+		runtest.Verified(t, opened)
 		if diff := cmp.Diff(want, sealed(t, opened)); diff != "" {
 			t.Errorf("digests (-before +repaired):\n%s", diff)
 		}
@@ -247,8 +236,8 @@ func TestLoRARun(t *testing.T) {
 // from an adapter that another run made.
 func TestLoRAWarmStart(t *testing.T) {
 	lora := "policy.lora={rank: 2, alpha: 4}"
-	opened := finish(t, "../../jobs/smoke.yaml", lora, "loss.kl.ref_every=0", "warm_start.steps=6", "warm_start.chunk=2", "schedule.iterations=1", "evaluation.problems=2")
-	verified(t, opened)
+	opened := runtest.Finish(t, runtest.Smoke(), lora, "loss.kl.ref_every=0", "warm_start.steps=6", "warm_start.chunk=2", "schedule.iterations=1", "evaluation.problems=2")
+	runtest.Verified(t, opened)
 	_, base, err := checkpoint.Load(opened.Dir.Base())
 	if err != nil {
 		t.Fatal(err)
@@ -281,8 +270,8 @@ func TestLoRAWarmStart(t *testing.T) {
 	if !moved {
 		t.Error("the warm start trained nothing")
 	}
-	next := finish(t, "../../jobs/smoke.yaml", lora, "policy.new=null", "policy.path="+opened.Dir.Policy(1), "loss.kl.ref_every=0", "warm_start.steps=0", "schedule.iterations=1", "evaluation.problems=2")
-	verified(t, next)
+	next := runtest.Finish(t, runtest.Smoke(), lora, "policy.new=null", "policy.path="+opened.Dir.Policy(1), "loss.kl.ref_every=0", "warm_start.steps=0", "schedule.iterations=1", "evaluation.problems=2")
+	runtest.Verified(t, next)
 	was, err := os.ReadFile(filepath.Join(opened.Dir.Policy(1), checkpoint.AdapterWeightsFile))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
@@ -20,9 +21,9 @@ import (
 // drawn for them; it holds the very tokens that were trained on; and a run starts from
 // the policy that both started from and learns from it.
 func TestTrainOnAPool(t *testing.T) {
-	first := finish(t, smoke, "schedule.iterations=1", "select=[constant_group]")
+	first := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=1", "select=[constant_group]")
 	base := []string{"policy.new=null", "policy.path=" + first.Dir.Policy(0), "schedule.iterations=1"}
-	second := finish(t, smoke, append(base, "warm_start.steps=0", "seed=7")...)
+	second := runtest.Finish(t, runtest.Smoke(), append(base, "warm_start.steps=0", "seed=7")...)
 	gather := func(which pool.Selection, runs ...*rundir.Run) pool.Pool {
 		t.Helper()
 		p, err := pool.Gather(t.Context(), runs, which)
@@ -60,7 +61,7 @@ func TestTrainOnAPool(t *testing.T) {
 	settings := append(base, "warm_start.pool="+path, "warm_start.improve=0", "warm_start.diverge=0", "warm_start.steps=6", "warm_start.batch=8")
 	digest := func(chunk string) string {
 		t.Helper()
-		distilled := finish(t, smoke, append(settings, "warm_start.chunk="+chunk)...)
+		distilled := runtest.Finish(t, runtest.Smoke(), append(settings, "warm_start.chunk="+chunk)...)
 		result, err := verify.Verify(t.Context(), distilled)
 		if err != nil {
 			t.Fatal(err)
@@ -94,8 +95,8 @@ func TestTrainOnAPool(t *testing.T) {
 // gathered of them is what they were trained on.
 func TestPoolOfParts(t *testing.T) {
 	chain := []string{"scaffold.name=chain", "scaffold.steps=2", "score.embedding=none", "factors=[]", "evaluation.steps=0", "select=[constant_group]"}
-	for _, segments := range []string{"trajectory", "turn", "valid_submission"} {
-		opened := finish(t, smoke, append(chain, "segments="+segments)...)
+	for segments, more := range map[string]string{"trajectory": "schedule.batch_segments=40", "turn": "schedule.iterations=1", "valid_submission": "schedule.iterations=1"} {
+		opened := runtest.Finish(t, runtest.Smoke(), append(chain, "segments="+segments, more)...)
 		if contexts := sameAsBatches(t, opened); contexts == 0 {
 			t.Errorf("segments %s: no trace has two contexts that were trained on", segments)
 		}

@@ -12,15 +12,12 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/measure"
-	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/prune"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
-	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
-	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
@@ -56,14 +53,6 @@ func below(t *testing.T, r *rundir.Run, pattern string) (count int) {
 	return count
 }
 
-func goOn(t *testing.T, r *rundir.Run) {
-	t.Helper()
-	driver := &drive.Driver{Run: r, Launcher: inProcess{t: t, run: r}, Attempt: seal.AttemptFromEnv(), Version: "test"}
-	if err := driver.Drive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // With most versions removed as the run goes, it comes to the same bytes, its
 // report knows all it knew, and whatever is lost is made again.
 func TestPruning(t *testing.T) {
@@ -71,9 +60,9 @@ func TestPruning(t *testing.T) {
 		"schedule.iterations=6", "schedule.staleness=1", "schedule.gradient_shards=2", "loss.mini_batches=2", "evaluation.every=2",
 		"loss.kl.coef=0.01", "loss.kl.ref_every=2", "warm_start.chunk=100",
 	}
-	whole := finish(t, smoke, settings...)
-	pruned := finish(t, smoke, append(settings, "schedule.keep_every=3")...)
-	if want, got := digest(t, whole.Dir.Policy(6)), digest(t, pruned.Dir.Policy(6)); want != got {
+	whole := runtest.Finish(t, runtest.Smoke(), settings...)
+	pruned := runtest.Finish(t, runtest.Smoke(), append(settings, "schedule.keep_every=3")...)
+	if want, got := runtest.Digest(t, whole.Dir.Policy(6)), runtest.Digest(t, pruned.Dir.Policy(6)); want != got {
 		t.Errorf("pruning changes the policy: %s, without %s", got, want)
 	}
 	if got := versions(t, whole); len(got) != 7 {
@@ -91,7 +80,7 @@ func TestPruning(t *testing.T) {
 			t.Errorf("%d of %s are left", n, pattern)
 		}
 	}
-	exact(t, pruned)
+	runtest.Exact(t, pruned)
 	names := func(r *rundir.Run) (list []string) {
 		for k := range r.Recipe.Schedule.Iterations + 1 {
 			metrics, usage, err := measure.Metrics(t.Context(), r, k)
@@ -116,7 +105,7 @@ func TestPruning(t *testing.T) {
 	}
 
 	// A damaged evaluation needs a version that is gone.
-	was := digest(t, pruned.Dir.Evaluation(4, 0))
+	was := runtest.Digest(t, pruned.Dir.Evaluation(4, 0))
 	if err := os.Truncate(pruned.Dir.Evaluation(4, 0), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -127,28 +116,28 @@ func TestPruning(t *testing.T) {
 	if _, err := verify.Repair(pruned, v, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
-	goOn(t, pruned)
-	if now := digest(t, pruned.Dir.Evaluation(4, 0)); now != was {
+	runtest.Drive(t, pruned)
+	if now := runtest.Digest(t, pruned.Dir.Evaluation(4, 0)); now != was {
 		t.Errorf("the evaluation is made again to %s, was %s", now, was)
 	}
 	if got, want := versions(t, pruned), []int{0, 2, 3, 6}; !slices.Equal(got, want) {
 		t.Errorf("after the repair, kept are %v, want %v", got, want)
 	}
-	exact(t, pruned)
+	runtest.Exact(t, pruned)
 
 	// What is restored stays, and is what it was.
 	if _, err := prune.Restore(t.Context(), pruned, []int{5}, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
-	goOn(t, pruned)
-	if want, got := digest(t, whole.Dir.Policy(5)), digest(t, pruned.Dir.Policy(5)); want != got {
+	runtest.Drive(t, pruned)
+	if want, got := runtest.Digest(t, whole.Dir.Policy(5)), runtest.Digest(t, pruned.Dir.Policy(5)); want != got {
 		t.Errorf("version 5 is restored to %s, was %s", got, want)
 	}
-	goOn(t, pruned)
+	runtest.Drive(t, pruned)
 	if got, want := versions(t, pruned), []int{0, 2, 3, 5, 6}; !slices.Equal(got, want) {
 		t.Errorf("with 5 restored, kept are %v, want %v", got, want)
 	}
-	exact(t, pruned)
+	runtest.Exact(t, pruned)
 	if _, err := prune.Restore(t.Context(), pruned, []int{7}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("restoring a version that the run has not: %v", err)
 	}
@@ -171,160 +160,5 @@ func TestPruning(t *testing.T) {
 	v, err = verify.Verify(t.Context(), pruned)
 	if err != nil || !slices.ContainsFunc(v.Faults, func(f verify.Fault) bool { return strings.Contains(f.Problem, "made again, to other bytes") }) {
 		t.Errorf("faults %v: %v", v.Faults, err)
-	}
-}
-
-// A dry run removes nothing; a pruning that was killed half way is no fault,
-// and the next one ends it.
-func TestPruningIsKilled(t *testing.T) {
-	opened := finish(t, smoke, "schedule.iterations=3")
-	prune := func(dry bool) prune.Pruned {
-		t.Helper()
-		surveyor := survey.New(opened.Graph)
-		found, err := surveyor.Survey(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := prune.Prune(t.Context(), surveyor.Inventory, found, prune.Options{KeepEvery: 3, Dry: dry})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
-	}
-	would := prune(true)
-	want := []string{"warm/000001", "warm/000001.optim", "policy/v000001", "policy/v000001.optim", "policy/v000002", "policy/v000002.optim"}
-	if difference := cmp.Diff(want, would.Paths); difference != "" || would.Bytes == 0 {
-		t.Errorf("it would remove %d bytes: %s", would.Bytes, difference)
-	}
-	if got := versions(t, opened); len(got) != 4 {
-		t.Errorf("after a dry run there are versions %v", got)
-	}
-	path := opened.Dir.Policy(1)
-	if err := os.Rename(seal.ManifestPath(path), seal.PrunedPath(path)); err != nil {
-		t.Fatal(err)
-	}
-	exact(t, opened)
-	if difference := cmp.Diff(would, prune(false)); difference != "" {
-		t.Errorf("it removes something else than it said: %s", difference)
-	}
-	if got := versions(t, opened); !slices.Equal(got, []int{0, 3}) {
-		t.Errorf("kept are %v", got)
-	}
-	if again := prune(false); len(again.Paths) > 0 {
-		t.Errorf("pruning again removes %v", again.Paths)
-	}
-	exact(t, opened)
-	w := worker.New(opened, seal.AttemptFromEnv(), "test", t.Logf)
-	replay := func(iteration int) ([]worker.Replayed, error) {
-		return worker.Replay(t.Context(), w, []graph.Task{{Node: graph.Node{Stage: graph.StageLearn, Iteration: iteration}}})
-	}
-	results, err := replay(1)
-	if err != nil || len(results) != 2 || !results[0].Same || !results[1].Same {
-		t.Errorf("replaying what was pruned from what was not: %+v, %v", results, err)
-	}
-	if _, err := replay(2); exitcode.Code(err) != exitcode.Data || !strings.Contains(strings.Join(exitcode.Hints(err), " "), "--restore 1") {
-		t.Errorf("replaying from what was pruned: %v, hints %q", err, exitcode.Hints(err))
-	}
-}
-
-// A critic's values are those of the policy that the iteration began with, in
-// every gradient shard: it stays until they are done.
-func TestPruningWithACritic(t *testing.T) {
-	settings := []string{
-		"preset=ppo", "factors=[]", "warm_start.steps=20", "loss.mini_batches=2", "schedule.gradient_shards=2",
-	}
-	whole := finish(t, smoke, settings...)
-	pruned := finish(t, smoke, append(settings, "schedule.keep_every=5")...)
-	if want, got := digest(t, whole.Dir.Policy(2)), digest(t, pruned.Dir.Policy(2)); want != got {
-		t.Errorf("pruning changes the policy: %s, without %s", got, want)
-	}
-}
-
-// The learner computes what a server has not told, under each policy that has
-// sampled: those stay.
-func TestPruningWithAServer(t *testing.T) {
-	b := runtest.NewBoard(t, "schedule.iterations=5", "schedule.staleness=1", "schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3",
-		`rollout.remote.serve=[x, "{policy}", "{port}"]`)
-	b.Seal(node(graph.StageBuffer, 0))
-	b.Seal(node(graph.StageWarm, 1))
-	for k := 1; k <= 4; k++ {
-		late := 1 // of iteration 3, sampled by version 1
-		for shard := range 3 {
-			if k != 3 || shard != late {
-				b.Seal(node(graph.StageRollout, k), shard)
-				b.Seal(node(graph.StageScore, k), shard)
-			}
-		}
-		if k == 4 {
-			b.Seal(node(graph.StageRollout, 3), late)
-			b.Seal(node(graph.StageScore, 3), late)
-		}
-		b.Close()
-		b.Seal(node(graph.StageBuffer, k))
-		if k < 4 {
-			b.Seal(node(graph.StageLearn, k))
-		}
-	}
-	b.Ready("learn-000004-00000", "rollout-000005-00000", "rollout-000005-00001", "rollout-000005-00002")
-	pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 5})
-	if err != nil || len(pruned.Paths) > 0 {
-		t.Errorf("learning iteration 4 takes versions 1, 2 and 3, and removed are %v: %v", pruned.Paths, err)
-	}
-}
-
-// The policy that adapters are of is never pruned: the warm start that made it
-// counts as made all the same.
-func TestPrunedWarmStartOfAnAdapter(t *testing.T) {
-	b := runtest.NewBoard(t, "schedule.iterations=2", "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "warm_start.chunk=100")
-	for k := 1; k <= 3; k++ {
-		b.Seal(node(graph.StageWarm, k))
-	}
-	b.Seal(node(graph.StageBuffer, 0))
-	if pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 1}); err != nil || len(pruned.Paths) != 4 {
-		t.Errorf("removed are %v: %v", pruned.Paths, err)
-	}
-	for k := 1; k <= 3; k++ {
-		if made, err := b.Surveyor.Made(t.Context(), graph.Task{Node: node(graph.StageWarm, k)}); !made || err != nil {
-			t.Errorf("checkpoint %d was made: %v, %v", k, made, err)
-		}
-	}
-}
-
-// A gate prunes whenever it looks: the folders of iterations of which nothing is left to
-// prune are not listed, however many they are.
-func TestPruningLeavesPrunedIterationsAlone(t *testing.T) {
-	t.Parallel()
-	const last, keep = 5, 4
-	b := runtest.NewBoard(t, "schedule.iterations=5", "schedule.gradient_shards=2", "loss.mini_batches=2", "loss.kl.coef=0")
-	b.Seal(node(graph.StageBuffer, 0))
-	b.Seal(node(graph.StageWarm, 1))
-	var folders []string
-	for k := 1; k <= last; k++ {
-		for _, n := range b.LearnNodes(k) {
-			b.Seal(n)
-		}
-		b.Seal(node(graph.StageBuffer, k))
-		folders = append(folders, b.Dir.Iteration(k), filepath.Dir(b.Dir.Gradient(k, 0, 0)))
-	}
-	options := prune.Options{KeepEvery: keep}
-	first, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), options)
-	// Of each iteration, four gradients and the policy between two steps with its
-	// optimizer's state; of three the policy and its state.
-	if err != nil || len(first.Paths) != 5*6+3*2 {
-		t.Fatalf("%d are removed, %v: %v", len(first.Paths), first.Paths, err)
-	}
-	found := b.Survey()
-	opens := runtest.CountOpens(t, folders...)
-	again, err := prune.Prune(t.Context(), b.Surveyor.Inventory, found, options)
-	if err != nil || len(again.Paths) != 0 {
-		t.Fatalf("removed are %v: %v", again.Paths, err)
-	}
-	listings, _ := opens.Counts()
-	for k := 1; k <= 3; k++ {
-		for _, folder := range []string{b.Dir.Iteration(k), filepath.Dir(b.Dir.Gradient(k, 0, 0))} {
-			if listings[folder] > 0 {
-				t.Errorf("%s was listed", b.Dir.Rel(folder))
-			}
-		}
 	}
 }

@@ -24,6 +24,9 @@ type Cancelled struct {
 // was at it when the run was paused.
 const looks = 10
 
+// lookAgain is the time between two looks. A test waits less.
+var lookAgain = time.Second
+
 // Cancel takes a run that is paused out of the queue: the gates, and what the
 // pause stops. A pause that stops nothing leaves what runs alone and takes out what
 // waits. now kills what runs without giving it time to stop.
@@ -65,7 +68,7 @@ func Cancel(ctx context.Context, c *slurm.Cluster, runID string, p rundir.Pause,
 		select {
 		case <-ctx.Done():
 			return Cancelled{}, ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(lookAgain):
 		}
 	}
 	return Cancelled{len(gates), len(arrays)}, fmt.Errorf("jobs %s are still in the queue after %d attempts to cancel them", strings.Join(append(slices.Sorted(maps.Keys(gates)), slices.Sorted(maps.Keys(arrays))...), ", "), looks)

@@ -33,7 +33,7 @@ type Stuck struct {
 
 // String is who was stuck, and why.
 func (s Stuck) String() string {
-	who := "the last lathe advance, on " + s.Host
+	who := "the last lathe advance, on " + s.Host + ","
 	if s.Job != "" {
 		who = "controller job " + s.Job
 	}

@@ -57,7 +57,7 @@ func among(ascending []int, shard int) bool {
 // Reads lists the shards that are folded into the iteration's batch: its own,
 // then those of earlier iterations.
 func (c Closing) Reads() []Ref {
-	refs := make([]Ref, 0, len(c.Included)+len(c.Carried))
+	var refs []Ref
 	for _, shard := range c.Included {
 		refs = append(refs, Ref{c.Iteration, shard})
 	}
@@ -121,11 +121,11 @@ func (h History) Outstanding(k int) []Ref {
 // Outstanding is what is outstanding after an iteration was closed, by what was
 // before.
 func (c Closing) Outstanding(before []Ref) []Ref {
-	carried := make(map[Ref]bool, len(c.Carried))
+	carried := map[Ref]bool{}
 	for _, ref := range c.Carried {
 		carried[ref] = true
 	}
-	after := make([]Ref, 0, len(before)+len(c.Late))
+	var after []Ref
 	for _, ref := range before {
 		if !carried[ref] {
 			after = append(after, ref)

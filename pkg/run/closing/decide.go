@@ -3,7 +3,6 @@ package closing
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -97,8 +96,8 @@ func Recover(ctx context.Context, g graph.Graph, k int) (c Closing, found bool, 
 
 // scoreOf tells which shard's scores a path relative to the run holds.
 func scoreOf(d graph.Dir, rel string) (ref Ref, ok bool) {
-	n, err := fmt.Sscanf(rel, "iter/%06d/score/%05d.parquet", &ref.Iteration, &ref.Shard)
-	return ref, err == nil && n == 2 && d.Rel(d.Score(ref.Iteration, ref.Shard)) == rel
+	_, _ = fmt.Sscanf(rel, "iter/%06d/score/%05d.parquet", &ref.Iteration, &ref.Shard)
+	return ref, d.Rel(d.Score(ref.Iteration, ref.Shard)) == rel
 }
 
 // batchInputs finds what iteration k was folded from in the manifest of
@@ -134,16 +133,15 @@ func leftOut(ctx context.Context, g graph.Graph, k int, included map[int]bool) (
 	if err != nil {
 		return nil, fmt.Errorf("finding out how iteration %d was closed: %w", k, err)
 	}
-	var lost []string
+	lost := map[string]bool{}
 	for _, row := range ledger {
 		if row.Reason == "left_out" && int(row.IterationSampled) == k {
-			lost = append(lost, row.InstanceID)
+			lost[row.InstanceID] = true
 		}
 	}
-	slices.Sort(lost)
 	for n := range shards {
 		if first, last := graph.ShardRange(len(plan), n, shards); last > first {
-			_, left[n] = slices.BinarySearch(lost, plan[first].InstanceID)
+			left[n] = lost[plan[first].InstanceID]
 		}
 	}
 	return left, nil

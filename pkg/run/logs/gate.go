@@ -9,12 +9,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
-// controls is 1 for a controller job and 0 for a task.
-func (e Entry) controls() int {
-	if e.task.Stage == Gate {
-		return 1
+// compareControls orders controller jobs before tasks.
+func compareControls(a, b Entry) int {
+	switch isGate := a.task.Stage == Gate; {
+	case isGate == (b.task.Stage == Gate):
+		return 0
+	case isGate:
+		return -1
 	}
-	return 0
+	return +1
 }
 
 // addController has the log of the controller jobs, to which all of them write, say how the

@@ -101,14 +101,14 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 	path := joined(d, n)
 	before, err := parts(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return fewer, err
 	}
 	there := err == nil
 	content := map[string][]byte{} // a header and a log each, by name
 	var whole []byte
 	if there {
 		if whole, err = plainfile.ReadWhole(path); err != nil {
-			return 0, err
+			return fewer, err
 		}
 	}
 	for _, p := range before {
@@ -120,17 +120,17 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 		from := filepath.Join(d.Logs(), name)
 		info, err := os.Stat(from)
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, nil // another process joins them
+			return fewer, nil // another process joins them
 		}
 		if err != nil {
-			return 0, fmt.Errorf("joining logs: %w", err)
+			return fewer, fmt.Errorf("joining logs: %w", err)
 		}
 		if total += int(info.Size()); total > mostJoined {
-			return 0, nil
+			return fewer, nil
 		}
 		text, err := plainfile.ReadWhole(from)
 		if err != nil {
-			return 0, fmt.Errorf("joining logs: %w", err)
+			return fewer, fmt.Errorf("joining logs: %w", err)
 		}
 		content[name] = fmt.Appendf(nil, headerForm, name, len(text), info.ModTime().UTC().Format(time.RFC3339))
 		content[name] = append(append(content[name], text...), '\n')
@@ -140,11 +140,11 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 		whole = append(whole, content[name]...)
 	}
 	if err := seal.Replace(path, whole, a); err != nil {
-		return 0, err
+		return fewer, err
 	}
 	for _, name := range names {
 		if err := os.Remove(filepath.Join(d.Logs(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("joining logs: %w", err)
+			return fewer, fmt.Errorf("joining logs: %w", err)
 		}
 	}
 	fewer = len(names)
@@ -159,7 +159,7 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 func Split(d graph.Dir, a seal.Attempt) (more int, err error) {
 	entries, err := os.ReadDir(d.Logs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return more, err
 	}
 	for _, entry := range entries {
 		if _, is := joinedNode(entry.Name()); !is {

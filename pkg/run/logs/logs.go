@@ -127,7 +127,7 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)),
-			cmp.Compare(b.controls(), a.controls()), // why nothing more is submitted comes first
+			compareControls(a, b), // why nothing more is submitted comes first
 			b.End.Compare(a.End), cmp.Compare(a.Task, b.Task), cmp.Compare(b.Attempt, a.Attempt),
 		)
 	})

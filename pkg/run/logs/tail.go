@@ -22,7 +22,7 @@ const tailBytes = 64 << 10
 func Tail(path string, lines int) (text []string, size int64, err error) {
 	f, size, err := plainfile.Open(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, size, err
 	}
 	defer f.Close()
 	text, err = tail(f, size, lines)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/cputime"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
@@ -98,35 +99,27 @@ func TestSurveyLeavesTheFutureAlone(t *testing.T) {
 }
 
 // A survey costs what there is to look at: neither the iterations to come nor the
-// shards that are sealed take their time.
+// shards that are sealed take their time, which is that of processors.
 //
 // Alone: its time is bounded.
 func TestSurveyTakesItsTime(t *testing.T) {
-	survey := func(b *runtest.Board) (survey.Result, time.Duration) {
-		t.Helper()
-		began := time.Now()
-		found, err := survey.New(b.Graph).Survey(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct{ iterations, shards, sealed, ready int }{{1, 4000, 2000, 2000}, {1000, 10000, 0, 2}} {
+		b := runtest.NewBoard(t, fmt.Sprintf("schedule.iterations=%d", c.iterations), fmt.Sprintf("rollout.prompts=%d", c.shards), fmt.Sprintf("rollout.shards=%d", c.shards))
+		told := survey.NewTold(b.Graph)
+		if c.sealed > 0 {
+			told.Tell(graph.Task{Node: runtest.Node(graph.StageBuffer, 0)}, false)
+			told.Tell(graph.Task{Node: runtest.Node(graph.StageWarm, 1)}, false)
 		}
-		return found, time.Since(began)
-	}
-	half := runtest.NewBoard(t, "schedule.iterations=1", "rollout.prompts=4000", "rollout.shards=4000")
-	half.Seal(runtest.Node(graph.StageBuffer, 0))
-	half.Seal(runtest.Node(graph.StageWarm, 1))
-	for shard := range 2000 {
-		half.Seal(runtest.Node(graph.StageRollout, 1), shard)
-		half.Seal(runtest.Node(graph.StageScore, 1), shard)
-	}
-	found, took := survey(half)
-	t.Logf("2,000 of 4,000 shards sealed: %v", took)
-	if len(found.Ready) != 2000 || took > 2*time.Second {
-		t.Errorf("2,000 of 4,000 shards sealed: %d tasks are ready after %v", len(found.Ready), took)
-	}
-	long := runtest.NewBoard(t, "schedule.iterations=1000", "rollout.prompts=10000", "rollout.shards=10000")
-	found, took = survey(long)
-	t.Logf("1,000 iterations of 10,000 shards to come: %v", took)
-	if len(found.Ready) != 2 || took > 2*time.Second {
-		t.Errorf("1,000 iterations of 10,000 shards to come: %d tasks are ready after %v", len(found.Ready), took)
+		for shard := range c.sealed {
+			told.Tell(graph.Task{Node: runtest.Node(graph.StageRollout, 1), Shard: shard}, false)
+			told.Tell(graph.Task{Node: runtest.Node(graph.StageScore, 1), Shard: shard}, false)
+		}
+		began := cputime.Spent(t, false)
+		found, err := survey.Of(told).Survey(t.Context())
+		took := cputime.Spent(t, false) - began
+		t.Logf("%d iterations, %d of %d shards sealed: %v", c.iterations, c.sealed, c.shards, took)
+		if err != nil || len(found.Ready) != c.ready || took > 2*time.Second {
+			t.Errorf("%d iterations, %d of %d shards sealed: %d tasks are ready after %v: %v", c.iterations, c.sealed, c.shards, len(found.Ready), took, err)
+		}
 	}
 }

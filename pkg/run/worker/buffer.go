@@ -14,11 +14,20 @@ import (
 )
 
 func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
-	g, in, out, k := w.Run.Graph, w.Run.Dir, w.Output, t.Iteration
 	chooser, err := w.Run.Recipe.NewCurriculum()
 	if err != nil {
 		return err
 	}
+	inputs, err := w.bufferInputs(ctx, t.Iteration, job.Reading)
+	if err != nil {
+		return err
+	}
+	return buffer.Run(ctx, job, buffer.SettingsOf(w.Run.Recipe), environment, chooser, inputs)
+}
+
+// bufferInputs are those of an iteration as it was closed.
+func (w *Worker) bufferInputs(ctx context.Context, k int, reading seal.Options) (buffer.Inputs, error) {
+	g, in, out := w.Run.Graph, w.Run.Dir, w.Output
 	inputs := buffer.Inputs{
 		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
 		WaveOf: func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
@@ -29,49 +38,50 @@ func (w *Worker) buffer(ctx context.Context, job stage.Job, environment env.Env,
 	for _, i := range g.PlansWritten(k) {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
-	if k > 0 {
-		closed, err := closing.Read(ctx, in, k, job.Reading)
-		if err != nil {
-			return err
-		}
-		inputs.State, inputs.Stats = in.State(k-1), in.Stats(k-1)
-		if g.Waits(k - 1) {
-			inputs.Waiting = in.Waiting(k - 1)
-		}
-		if g.Waits(k) {
-			inputs.WaitingOutput = out.Waiting(k)
-		}
-		inputs.BatchOutput, inputs.LedgerOutput = out.Batch(k), out.Ledger(k)
-		inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
-		if inputs.Shards, err = w.shardRefs(ctx, closed.Reads(), job.Reading); err != nil {
-			return err
-		}
-		for _, n := range closed.LeftOut {
-			inputs.LeftOut = append(inputs.LeftOut, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
-		}
-		if !g.Carries() {
-			for _, n := range closed.Late {
-				inputs.Late = append(inputs.Late, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
-			}
-		}
-		if k == w.Run.Recipe.Schedule.Iterations && g.Carries() {
-			late, err := w.lateForGood(ctx, closed, job.Reading)
-			if err != nil {
-				return err
-			}
-			for _, ref := range late {
-				inputs.RunEnded = append(inputs.RunEnded, w.lostRef(ref))
-			}
-		}
-		planned := map[int]bool{k: true}
-		for _, ref := range slices.Concat(inputs.Shards, inputs.RunEnded) {
-			if !planned[ref.Iteration] {
-				planned[ref.Iteration] = true
-				inputs.Plans = append(inputs.Plans, buffer.PlanRef{Iteration: ref.Iteration, Path: in.Plan(ref.Iteration)})
-			}
+	if k == 0 {
+		return inputs, nil
+	}
+	closed, err := closing.Read(ctx, in, k, reading)
+	if err != nil {
+		return inputs, err
+	}
+	inputs.State, inputs.Stats = in.State(k-1), in.Stats(k-1)
+	if g.Waits(k - 1) {
+		inputs.Waiting = in.Waiting(k - 1)
+	}
+	if g.Waits(k) {
+		inputs.WaitingOutput = out.Waiting(k)
+	}
+	inputs.BatchOutput, inputs.LedgerOutput = out.Batch(k), out.Ledger(k)
+	inputs.Plans = []buffer.PlanRef{{Iteration: k, Path: in.Plan(k)}}
+	if inputs.Shards, err = w.shardRefs(ctx, closed.Reads(), reading); err != nil {
+		return inputs, err
+	}
+	for _, n := range closed.LeftOut {
+		inputs.LeftOut = append(inputs.LeftOut, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
+	}
+	if !g.Carries() {
+		for _, n := range closed.Late {
+			inputs.Late = append(inputs.Late, w.lostRef(closing.Ref{Iteration: k, Shard: n}))
 		}
 	}
-	return buffer.Run(ctx, job, buffer.SettingsOf(w.Run.Recipe), environment, chooser, inputs)
+	if k == w.Run.Recipe.Schedule.Iterations && g.Carries() {
+		late, err := w.lateForGood(ctx, closed, reading)
+		if err != nil {
+			return inputs, err
+		}
+		for _, ref := range late {
+			inputs.RunEnded = append(inputs.RunEnded, w.lostRef(ref))
+		}
+	}
+	planned := map[int]bool{k: true}
+	for _, ref := range slices.Concat(inputs.Shards, inputs.RunEnded) {
+		if !planned[ref.Iteration] {
+			planned[ref.Iteration] = true
+			inputs.Plans = append(inputs.Plans, buffer.PlanRef{Iteration: ref.Iteration, Path: in.Plan(ref.Iteration)})
+		}
+	}
+	return inputs, nil
 }
 
 // lateForGood lists the late shards that the last iteration leaves behind.

@@ -51,17 +51,28 @@ func (w *Worker) gradient(ctx context.Context, job stage.Job, t graph.Task) erro
 }
 
 func (w *Worker) reduce(ctx context.Context, job stage.Job, t graph.Task) error {
+	_, err := learn.RunReduce(ctx, job, learn.SettingsOf(w.Run.Recipe), w.reduceInputs(t), t.Shard, w.Run.Graph.Shards(t.Node), w.Output.Reduced(t.Iteration, t.Step, t.Shard))
+	return err
+}
+
+// reduceInputs are those of an optimizer step with the gradients that a task adds up.
+func (w *Worker) reduceInputs(t graph.Task) learn.Inputs {
 	g, inputs := w.Run.Graph, w.learnInputs(t)
 	gradients := graph.Node{Stage: graph.StageGradient, Iteration: t.Iteration, Step: t.Step}
 	first, last := graph.ShardRange(g.Shards(gradients), t.Shard, g.Shards(t.Node))
 	for n := first; n < last; n++ {
 		inputs.Gradients = append(inputs.Gradients, w.Run.Dir.Gradient(t.Iteration, t.Step, n))
 	}
-	_, err := learn.RunReduce(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs, t.Shard, g.Shards(t.Node), w.Output.Reduced(t.Iteration, t.Step, t.Shard))
-	return err
+	return inputs
 }
 
 func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
+	_, err := learn.Run(ctx, job, learn.SettingsOf(w.Run.Recipe), w.stepInputs(t))
+	return err
+}
+
+// stepInputs are those of an optimizer step with what it makes.
+func (w *Worker) stepInputs(t graph.Task) learn.Inputs {
 	g, k := w.Run.Graph, t.Iteration
 	inputs := w.learnInputs(t)
 	inputs.PolicyOutput, inputs.OptimizerOutput, inputs.PolicyVersion = w.Output.Policy(k), w.Output.Optimizer(k), k
@@ -83,6 +94,5 @@ func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
 	if inputs.PolicyVersion == k && g.RefreshesReference(k) {
 		inputs.ReferenceOutput = w.Output.Reference(k)
 	}
-	_, err := learn.Run(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs)
-	return err
+	return inputs
 }

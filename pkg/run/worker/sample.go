@@ -34,6 +34,14 @@ func (w *Worker) tasksOf(ctx context.Context, job stage.Job, t graph.Task) (map[
 }
 
 func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	if err := w.goesOn(ctx, t, job.Reading); err != nil {
+		return err
+	}
+	_, err := rollout.Run(ctx, job, rollout.SettingsOf(w.Run.Recipe), environment, w.rolloutInputs(t))
+	return err
+}
+
+func (w *Worker) rolloutInputs(t graph.Task) rollout.Inputs {
 	g := w.Run.Graph
 	first, last := g.Rows(t)
 	inputs := rollout.Inputs{
@@ -43,17 +51,25 @@ func (w *Worker) rollout(ctx context.Context, job stage.Job, environment env.Env
 		Evaluation: t.HeldOut(), Wave: t.Wave,
 	}
 	if t.Wave > 0 {
-		if err := w.goesOn(ctx, t, job.Reading); err != nil {
-			return err
-		}
 		before := waveOf(w.Run.Dir, t.InWave(t.Wave-1), t.Shard)
 		inputs.Before = &before
 	}
-	_, err := rollout.Run(ctx, job, rollout.SettingsOf(w.Run.Recipe), environment, inputs)
-	return err
+	return inputs
 }
 
 func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	if err := w.goesOn(ctx, t, job.Reading); err != nil {
+		return err
+	}
+	inputs := w.scoreInputs(t)
+	if taken, err := w.takeScores(ctx, job, t, inputs.Output); err != nil || taken {
+		return err
+	}
+	_, err := score.Run(ctx, job, w.Run.Recipe.Score, environment, inputs)
+	return err
+}
+
+func (w *Worker) scoreInputs(t graph.Task) score.Inputs {
 	g := w.Run.Graph
 	first, last := g.Rows(t)
 	inputs := score.Inputs{
@@ -62,16 +78,9 @@ func (w *Worker) score(ctx context.Context, job stage.Job, environment env.Env, 
 		Policy: w.Run.Dir.Policy(0),
 	}
 	if t.Wave > 0 {
-		if err := w.goesOn(ctx, t, job.Reading); err != nil {
-			return err
-		}
 		inputs.Before = w.Run.Dir.Sampled(t.InWave(t.Wave-1), t.Shard)
 	}
-	if taken, err := w.takeScores(ctx, job, t, inputs.Output); err != nil || taken {
-		return err
-	}
-	_, err := score.Run(ctx, job, w.Run.Recipe.Score, environment, inputs)
-	return err
+	return inputs
 }
 
 // waveOf names the files of one wave of a shard of rollouts.
@@ -81,6 +90,9 @@ func waveOf(d graph.Dir, n graph.Node, shard int) stage.WaveRef {
 
 // goesOn refuses a task of a later wave of a shard in which nothing waits.
 func (w *Worker) goesOn(ctx context.Context, t graph.Task, o seal.Options) error {
+	if t.Wave == 0 {
+		return nil
+	}
 	before := t.InWave(t.Wave - 1).Judging()
 	m, err := seal.Read(ctx, w.Run.Dir.Sampled(before, t.Shard), o)
 	if err == nil && m.Metrics[shard.MetricWaiting] == 0 {

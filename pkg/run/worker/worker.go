@@ -141,6 +141,11 @@ func (w *Worker) evaluationPlan(ctx context.Context, job stage.Job, environment 
 }
 
 func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, t graph.Task) error {
+	_, err := warm.Run(ctx, job, warm.SettingsOf(w.Run.Recipe), environment, w.warmInputs(t))
+	return err
+}
+
+func (w *Worker) warmInputs(t graph.Task) warm.Inputs {
 	g, in, out, chunk := w.Run.Graph, w.Run.Dir, w.Output, t.Iteration
 	steps, size := w.Run.Recipe.WarmStart.Steps, w.Run.Recipe.WarmStart.Chunk
 	if size <= 0 {
@@ -163,6 +168,5 @@ func (w *Worker) warm(ctx context.Context, job stage.Job, environment env.Env, t
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
 	}
-	_, err := warm.Run(ctx, job, warm.SettingsOf(w.Run.Recipe), environment, inputs)
-	return err
+	return inputs
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
@@ -15,20 +14,19 @@ import (
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
-	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// TestCompositions takes the registered choices in pairs: in each environment, under
-// each curriculum, every choice of every axis meets every choice of every other one.
-// Each composition is either refused when the recipe is read, with its reason, or
-// turns a few traces into a batch, a state and a plan. The reasons are printed, each
-// once.
+// TestCompositions takes the registered choices in pairs: every choice of every axis,
+// environments and curricula among them, meets every choice of every other one. Each
+// composition is either refused when the recipe is read, with its reason, or turns a few
+// traces into a batch, a state and a plan. The reasons are printed, each once.
 func TestCompositions(t *testing.T) {
 	t.Parallel()
 	axes := []axis{
+		{"environment", []string{"smoke", "tooluse-smoke"}},
+		{"curriculum.name", curriculum.Axis.Names()},
 		{"scaffold.name", scaffold.Axis.Names()}, // what a buffer sees of it is the traces, here the same for all
 		{"segments", credit.SegmentsAxis.Names()},
 		{"reward.name", credit.RewardAxis.Names()},
@@ -37,74 +35,57 @@ func TestCompositions(t *testing.T) {
 		{"factors", append([]string{""}, credit.FactorAxis.Names()...)},
 		{"weight", credit.WeightAxis.Names()},
 	}
-	var counts struct {
-		sync.Mutex
-		ran, refusals int
-		refused       map[string]int // by reason
+	rigs := map[string]*stagetest.Reduction{}
+	for _, environment := range axes[0].values {
+		rigs[environment] = stagetest.Traces(t, environment)
 	}
-	counts.refused = map[string]int{}
-	t.Cleanup(func() {
-		t.Logf("%d compositions run, %d are refused", counts.ran, counts.refusals)
-		for _, reason := range slices.Sorted(maps.Keys(counts.refused)) {
-			t.Logf("refused %d times: %s", counts.refused[reason], reason)
+	ran, refusals, refused := 0, 0, map[string]int{} // by reason
+	for p := newPairs(axes); ; {
+		composition, left := p.next()
+		if !left {
+			break
 		}
-		if counts.ran == 0 {
-			t.Error("no composition runs")
+		environment, settings := axes[0].values[composition[0]], []string{"score.embedding=ngrams"}
+		for i, value := range composition[1:] {
+			settings = append(settings, fieldSettings(axes[i+1].field, axes[i+1].values[value])...)
 		}
-	})
-	for _, environment := range []string{"smoke", "tooluse-smoke"} {
-		for _, chooser := range curriculum.Axis.Names() {
-			t.Run(environment+"/"+chooser, func(t *testing.T) {
-				t.Parallel()
-				f := traces(t, environment)
-				ran, refusals, refused := 0, 0, map[string]int{}
-				for p := newPairs(axes); ; {
-					composition, left := p.next()
-					if !left {
-						break
-					}
-					settings := []string{"curriculum.name=" + chooser, "score.embedding=ngrams"}
-					for i, value := range composition {
-						settings = append(settings, fieldSettings(axes[i].field, axes[i].values[value])...)
-					}
-					resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
-					if err != nil {
-						if exitcode.Code(err) != exitcode.Usage {
-							t.Fatalf("%v is refused with exit code %d: %v", settings, exitcode.Code(err), err)
-						}
-						_, reasons, _ := strings.Cut(err.Error(), ".yaml: ")
-						if _, several, ok := strings.Cut(reasons, "\n"); ok {
-							reasons = several
-						}
-						for _, reason := range strings.Split(reasons, "\n") {
-							refused[strings.TrimSpace(reason)]++
-						}
-						refusals++
-						p.refused(composition)
-						continue
-					}
-					f.Recipe = resolved.Recipe
-					f.outputs("composition")
-					if err := f.try(); err != nil {
-						t.Fatalf("%v: %v", settings, err)
-					}
-					batch, _, err := arrowfile.ReadBatch(f.Context(), f.in.BatchOutput, seal.Options{})
-					f.Check(err)
-					if len(batch) == 0 {
-						t.Fatalf("%v: nothing is learned from", settings)
-					}
-					f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
-					p.met(composition)
-					ran++
-				}
-				counts.Lock()
-				defer counts.Unlock()
-				counts.ran, counts.refusals = counts.ran+ran, counts.refusals+refusals
-				for reason, times := range refused {
-					counts.refused[reason] += times
-				}
-			})
+		resolved, err := recipe.Load("../../../jobs/"+environment+".yaml", settings)
+		if err != nil {
+			if exitcode.Code(err) != exitcode.Usage {
+				t.Fatalf("%v is refused with exit code %d: %v", settings, exitcode.Code(err), err)
+			}
+			_, reasons, _ := strings.Cut(err.Error(), ".yaml: ")
+			if _, several, ok := strings.Cut(reasons, "\n"); ok {
+				reasons = several
+			}
+			for _, reason := range strings.Split(reasons, "\n") {
+				refused[strings.TrimSpace(reason)]++
+			}
+			refusals++
+			p.refused(composition)
+			continue
 		}
+		f := rigs[environment]
+		f.Recipe = resolved.Recipe
+		f.Outputs("composition")
+		if err := f.Try(); err != nil {
+			t.Fatalf("%s, %v: %v", environment, settings, err)
+		}
+		batch, _, err := arrowfile.ReadBatch(f.Context(), f.In.BatchOutput, seal.Options{})
+		f.Check(err)
+		if len(batch) == 0 {
+			t.Fatalf("%s, %v: nothing is learned from", environment, settings)
+		}
+		f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
+		p.met(composition)
+		ran++
+	}
+	t.Logf("%d compositions run, %d are refused", ran, refusals)
+	for _, reason := range slices.Sorted(maps.Keys(refused)) {
+		t.Logf("refused %d times: %s", refused[reason], reason)
+	}
+	if ran == 0 {
+		t.Error("no composition runs")
 	}
 }
 
@@ -192,66 +173,4 @@ func fieldSettings(field, value string) []string {
 		return []string{"advantage.name=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
 	}
 	return []string{field + "=" + value}
-}
-
-// outputs has what comes of the reduction sealed in a folder of its own.
-func (f *reduction) outputs(folder string) {
-	f.Helper()
-	f.Check(os.Mkdir(f.Path(folder), 0o755))
-	in := &f.in
-	in.StateOutput, in.StatsOutput = f.Path(folder+"/state.parquet"), f.Path(folder+"/stats.parquet")
-	in.BatchOutput, in.LedgerOutput = f.Path(folder+"/batch.arrow"), f.Path(folder+"/ledger.parquet")
-	in.PlanOutputs = []buffer.PlanRef{{Iteration: 2, Path: f.Path(folder + "/next.parquet")}}
-}
-
-// traces is a reduction over two groups of traces of two turns, in one context
-// or two, of every outcome.
-func traces(t *testing.T, environment string) *reduction {
-	t.Helper()
-	r := stagetest.NewOf(t, environment)
-	path, plan := r.Plan(2)
-	f := &reduction{Rig: r, plan: plan, in: buffer.Inputs{
-		Iteration: 1, Plans: []buffer.PlanRef{{Iteration: 1, Path: path}},
-		StateOutput: r.Path("state.parquet"), StatsOutput: r.Path("stats.parquet"), BatchOutput: r.Path("batch.arrow"), LedgerOutput: r.Path("ledger.parquet"),
-		PlanOutputs: []buffer.PlanRef{{Iteration: 2, Path: r.Path("next.parquet")}}, PlanRows: 2,
-	}}
-	var rollouts []shard.Rollout
-	var scores []shard.Score
-	for g, instance := range plan {
-		for sample, outcome := range []shard.Outcome{shard.OutcomeOK, shard.OutcomeWrong, shard.OutcomeOK, shard.OutcomeInvalid, shard.OutcomeInfra} {
-			parts := 1 + sample%2
-			score := shard.Score{
-				InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Outcome: string(outcome),
-				Embedding: []float32{float32(sample), float32(g)},
-			}
-			for part := range parts {
-				row := shard.Rollout{
-					InstanceID: instance.InstanceID, GroupID: instance.GroupID, Sample: int32(sample), Part: int32(part), Kind: instance.Kind,
-					Messages: slices.Clone(instance.Messages), PromptMessages: int32(len(instance.Messages)), Outcome: "ok", FinishReason: "stop", PromptTokens: 1,
-				}
-				row.TokenIDs, row.LossMask, row.LogProbs = []int32{1}, []bool{false}, []float32{0}
-				for turn := range 2 / parts {
-					quality := float64(1+g+sample*2+turn+part) / 16
-					row.Messages = append(row.Messages, shard.Message{Role: "assistant", Content: strings.Repeat("1", 1+sample) + "</tool>"}, shard.Message{Role: "user", Content: "again"})
-					for range 1 + sample {
-						row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 2), append(row.LossMask, true), append(row.LogProbs, -.5)
-						row.ResponseTokens++
-					}
-					row.TokenIDs, row.LossMask, row.LogProbs = append(row.TokenIDs, 1), append(row.LossMask, false), append(row.LogProbs, 0)
-					row.Turns++
-					score.Turns = append(score.Turns, shard.TurnScore{Part: int32(part), Outcome: string(outcome), RawScore: quality, NormalizedScore: quality, Reward: quality, ExecuteSeconds: float64(sample + turn), Extracted: "1"})
-					score.RawScore, score.NormalizedScore, score.Reward = quality, quality, quality
-				}
-				row.Messages = row.Messages[:len(row.Messages)-1] // the policy has the last word
-				rollouts = append(rollouts, row)
-			}
-			scores = append(scores, score)
-		}
-	}
-	f.Check(stagetest.Write(f.Path("rollout.parquet"), rollouts))
-	f.Check(stagetest.Write(f.Path("score.parquet"), scores))
-	files := buffer.WaveRef{Rollout: f.Path("rollout.parquet"), Score: f.Path("score.parquet")}
-	f.in.Shards = []buffer.ShardRef{{Iteration: 1, Rollout: files.Rollout, Score: files.Score}}
-	f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
-	return f
 }

@@ -1,9 +1,10 @@
-package buffer_test
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -50,8 +51,8 @@ func TestParent(t *testing.T) {
 		}
 		return messages
 	}
-	f := newReduction(t, 1)
-	i := f.plan[0]
+	f := stagetest.NewReduction(t, 1)
+	i := f.Rows[0]
 	row := func(step, part int32, prompt int32, messages []shard.Message) shard.Rollout {
 		return shard.Rollout{
 			InstanceID: i.InstanceID, GroupID: i.GroupID, Step: step, Part: part, Messages: messages, PromptMessages: prompt, Turns: 1, Outcome: "ok",
@@ -69,7 +70,7 @@ func TestParent(t *testing.T) {
 		},
 	}}))
 	files := buffer.WaveRef{Rollout: f.Path("rollout.parquet"), Score: f.Path("score.parquet")}
-	f.in.Shards = []buffer.ShardRef{{Iteration: 1, Rollout: files.Rollout, Score: files.Score}}
+	f.In.Shards = []buffer.ShardRef{{Iteration: 1, Rollout: files.Rollout, Score: files.Score}}
 	for _, c := range []struct {
 		what           string
 		step, messages int32
@@ -83,9 +84,9 @@ func TestParent(t *testing.T) {
 		{"no further than the history", 1, 2, files, ""},
 		{"verdicts that are not at hand", 0, 2, buffer.WaveRef{Rollout: files.Rollout}, ""},
 	} {
-		f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return c.files, nil }
+		f.In.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return c.files, nil }
 		environment := &asked{Env: f.Env}
-		err := buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, shard.KindImprove}, f.in)
+		err := buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, shard.KindImprove}, f.In)
 		f.Check(err)
 		parent := environment.parents[0]
 		got := ""
@@ -98,16 +99,16 @@ func TestParent(t *testing.T) {
 	}
 
 	// A first answer with a past answers that past as it stands.
-	f.in.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
-	f.in.PlanOutputs[0].Path = f.Path("first-answer.parquet")
+	f.In.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
+	f.In.PlanOutputs[0].Path = f.Path("first-answer.parquet")
 	environment := &asked{Env: f.Env}
-	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: 1, Messages: 3}, shard.KindInitial}, f.in))
-	planned := stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path)
+	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: 1, Messages: 3}, shard.KindInitial}, f.In))
+	planned := stagetest.Read[shard.Instance](f.Rig, f.In.PlanOutputs[0].Path)
 	if diff := cmp.Diff(say("user", "assistant", "user"), planned[0].Messages); diff != "" || len(environment.parents) > 0 {
 		t.Errorf("prompt of a first answer with a past (-want +got):\n%s", diff)
 	}
 
-	stats := stagetest.Read[shard.Stat](f.Rig, f.in.StatsOutput)
+	stats := stagetest.Read[shard.Stat](f.Rig, f.In.StatsOutput)
 	if len(stats) != 1 || stats[0].Axis != shard.StatCurriculum || stats[0].Name != "updates" {
 		t.Errorf("statistics of the curriculum: %+v", stats)
 	}

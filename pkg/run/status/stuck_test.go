@@ -1,4 +1,4 @@
-package run_test
+package status_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/logs"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -17,11 +18,11 @@ import (
 // TestStuck: what keeps a run from going on is its state unless tasks are under way, comes
 // first among its logs, and is forgotten when somebody has gone on with it.
 func TestStuck(t *testing.T) {
-	opened, _ := stage(t)
+	opened, _ := runtest.Sealing(t)
 	refused := exitcode.WithHint(exitcode.Usagef("submitting score-000001: sbatch failed: Invalid qos specification"), "see sinfo")
 	attempt := seal.Attempt{JobID: "77", Host: "n3"}
 	t.Setenv("SLURM_JOB_ID", "77")
-	task := graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}
+	task := graph.Task{Node: runtest.Node(graph.StageRollout, 1), Shard: 1}
 	read := func(seen *advance.Seen) status.Status {
 		t.Helper()
 		s, err := status.Read(t.Context(), opened, seen, nil)

@@ -1,4 +1,4 @@
-package buffer_test
+package batch_test
 
 import (
 	"fmt"
@@ -8,22 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
-
-// set loads the smoke recipe with other settings, and has what comes of it sealed
-// in a folder of its own.
-func (f *reduction) set(folder string, settings ...string) {
-	f.Helper()
-	f.outputs(folder)
-	resolved, err := recipe.Load("../../../jobs/smoke.yaml", append([]string{
-		"curriculum.name=uniform", "score.embedding=none", "factors=[]", "advantage.epsilon=1e-6",
-	}, settings...))
-	f.Check(err)
-	f.Recipe = resolved.Recipe
-}
 
 // The programs of the messages of traces run for 0 and 1, 1 and 1, 2 and 3, and 3
 // and 3 seconds in each of two groups: the mean of the 16 is 14/8. Each message has
@@ -32,17 +18,17 @@ func (f *reduction) set(folder string, settings ...string) {
 func TestDurationOfTurns(t *testing.T) {
 	t.Parallel()
 	const mean = 14. / 8
-	f := traces(t, "smoke")
+	f := stagetest.Traces(t, "smoke")
 	contexts := [][]float64{{0, 1 / mean}, {1 / mean}, {1 / mean}, {2 / mean, 3 / mean}, {3 / mean}, {3 / mean}}
 	contexts = append(contexts, contexts...)
 	near := cmpopts.EquateApprox(1e-12, 0)
 
-	f.set("plain")
-	plain, _ := f.run()
-	f.set("factors", "factors=[duration]")
-	onAdvantages, _ := f.run()
-	f.set("weights", "factors=[{duration: {multiplies: weight}}]")
-	onWeights, _ := f.run()
+	f.Set("plain")
+	plain, _ := f.Run()
+	f.Set("factors", "factors=[duration]")
+	onAdvantages, _ := f.Run()
+	f.Set("weights", "factors=[{duration: {multiplies: weight}}]")
+	onWeights, _ := f.Run()
 	var factors [][]float64
 	for i, s := range onAdvantages {
 		factors = append(factors, s.TurnFactors)
@@ -64,8 +50,8 @@ func TestDurationOfTurns(t *testing.T) {
 	}
 
 	// Before whitening a trace has one advantage, and the mean of its messages' weights.
-	f.set("early", "factors=[duration]", "factors.duration.before_whitening=true")
-	early, _ := f.run()
+	f.Set("early", "factors=[duration]", "factors.duration.before_whitening=true")
+	early, _ := f.Run()
 	of := map[string]float64{"0": .5 / mean, "1": 1 / mean, "2": 2.5 / mean, "3": 3 / mean}
 	for i, s := range early {
 		want := float64(plain[i].TurnAdvantages[0]) * of[fmt.Sprint(s.Sample)]
@@ -79,43 +65,14 @@ func TestDurationOfTurns(t *testing.T) {
 // fine-tuned on by the negative log-likelihood, every turn of it.
 func TestBestSolutions(t *testing.T) {
 	t.Parallel()
-	f := traces(t, "smoke")
-	f.set("best", "preset=nll", "select=[{below_top: {share: 0.5}}]")
-	batch, _ := f.run()
+	f := stagetest.Traces(t, "smoke")
+	f.Set("best", "preset=nll", "select=[{below_top: {share: 0.5}}]")
+	batch, _ := f.Run()
 	if len(batch) != 2 || batch[0].Sample != 2 || batch[1].Sample != 2 || len(batch[0].TurnWeights) != 2 {
 		t.Errorf("%d sequences, the first of sample %d", len(batch), batch[0].Sample)
 	}
 	group := []string{"dropped below_top", "dropped below_top", "trained", "dropped below_top", "dropped infra"}
-	if diff := cmp.Diff(append(group, group...), f.reasons()); diff != "" {
+	if diff := cmp.Diff(append(group, group...), f.Reasons()); diff != "" {
 		t.Errorf("the ledger (-want +got):\n%s", diff)
-	}
-}
-
-// The responses that the policy is asked to improve are those of the iteration
-// that has just ended, by the reference that the prompts are made from.
-func TestPreviousSolutions(t *testing.T) {
-	t.Parallel()
-	f := traces(t, "smoke")
-	f.set("previous", "curriculum.name=previous", "curriculum.previous.improve=1")
-	f.in.PlanRows = 8
-	f.run()
-	entries := stagetest.Read[shard.Entry](f.Rig, f.in.StateOutput)
-	var ids []string
-	for _, e := range entries {
-		ids = append(ids, e.EntryID)
-	}
-	var want []string
-	for _, instance := range f.plan {
-		for _, sample := range []int{0, 2} { // the valid ones, each in one context of an instance's messages and three more
-			want = append(want, fmt.Sprintf("%s/%d/0/%d", instance.InstanceID, sample, len(instance.Messages)+3))
-		}
-	}
-	if diff := cmp.Diff(want, ids); diff != "" {
-		t.Errorf("solutions (-want +got):\n%s", diff)
-	}
-	for i, instance := range stagetest.Read[shard.Instance](f.Rig, f.in.PlanOutputs[0].Path) {
-		if instance.Kind != string(shard.KindImprove) || !slices.Contains(ids, instance.ParentID) || instance.Probability != .25 || instance.Depth != 1 {
-			t.Errorf("prompt %d: %+v", i, instance)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package buffer_test
+package batch_test
 
 import (
 	"encoding/json"
@@ -31,26 +31,26 @@ func TestMemory(t *testing.T) {
 		return
 	}
 	const group = 8
-	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 640), stagetest.Number(t, "LATHE_TEST_TOKENS", 4096)
+	responses, tokens := stagetest.Number(t, "LATHE_TEST_RESPONSES", 320), stagetest.Number(t, "LATHE_TEST_TOKENS", 4096)
 	groupsPerShard := max(2, responses/group/10_000) // an iteration has ten thousand shards at most
-	f := newReduction(t, 1, long...)
-	for len(f.plan) < responses/group {
-		next := f.plan[0]
-		next.InstanceID = fmt.Sprintf("i%d", len(f.plan))
+	f := stagetest.NewReduction(t, 1, long...)
+	for len(f.Rows) < responses/group {
+		next := f.Rows[0]
+		next.InstanceID = fmt.Sprintf("i%d", len(f.Rows))
 		next.GroupID = next.InstanceID
-		f.plan = append(f.plan, next)
+		f.Rows = append(f.Rows, next)
 	}
-	f.in.Plans[0].Path = f.Path("long.parquet")
-	f.Check(stagetest.Write(f.in.Plans[0].Path, f.plan))
-	for first := 0; first < len(f.plan); first += groupsPerShard {
-		f.longShard(fmt.Sprintf("s%05d", first), f.plan[first:min(len(f.plan), first+groupsPerShard)], group, tokens)
+	f.In.Plans[0].Path = f.Path("long.parquet")
+	f.Check(stagetest.Write(f.In.Plans[0].Path, f.Rows))
+	for first := 0; first < len(f.Rows); first += groupsPerShard {
+		longShard(f, fmt.Sprintf("s%05d", first), f.Rows[first:min(len(f.Rows), first+groupsPerShard)], group, tokens)
 	}
 	peak := map[int]int64{}
 	for _, n := range []int{responses / 4, responses} {
-		part := f.in
-		part.Shards = f.in.Shards[:n/group/groupsPerShard]
+		part := f.In
+		part.Shards = f.In.Shards[:n/group/groupsPerShard]
 		started := time.Now()
-		peak[n] = f.reduceInChild(part)
+		peak[n] = reduceInChild(f, part)
 		m, err := seal.Read(t.Context(), part.BatchOutput, seal.Options{})
 		f.Check(err)
 		t.Logf("%d responses of %d tokens: %.1f s, %d MB at most, batch of %d MB", n, tokens, time.Since(started).Seconds(), peak[n]>>20, m.Bytes>>20)
@@ -66,9 +66,9 @@ func TestMemory(t *testing.T) {
 }
 
 // longShard seals long responses to some instances.
-func (f *reduction) longShard(name string, instances []shard.Instance, group, tokens int) {
+func longShard(f *stagetest.Reduction, name string, instances []shard.Instance, group, tokens int) {
 	f.Helper()
-	stream := rand.New(rand.NewPCG(1, uint64(len(f.in.Shards))))
+	stream := rand.New(rand.NewPCG(1, uint64(len(f.In.Shards))))
 	var rollouts []shard.Rollout
 	var scores []shard.Score
 	for _, instance := range instances {
@@ -91,12 +91,12 @@ func (f *reduction) longShard(name string, instances []shard.Instance, group, to
 	ref := buffer.ShardRef{Iteration: 1, Rollout: f.Path(name + "-rollout.parquet"), Score: f.Path(name + "-score.parquet")}
 	f.Check(stagetest.Write(ref.Rollout, rollouts))
 	f.Check(stagetest.Write(ref.Score, scores))
-	f.in.Shards = append(f.in.Shards, ref)
+	f.In.Shards = append(f.In.Shards, ref)
 }
 
 // reduceInChild runs the stage in a process of its own, and gives the most memory
 // that it held, in bytes.
-func (f *reduction) reduceInChild(in buffer.Inputs) int64 {
+func reduceInChild(f *stagetest.Reduction, in buffer.Inputs) int64 {
 	f.Helper()
 	encoded, err := json.Marshal(map[string]any{ // all but what finds earlier iterations
 		"Iteration": in.Iteration, "Plans": in.Plans, "Shards": in.Shards, "StateOutput": in.StateOutput, "StatsOutput": in.StatsOutput,
@@ -110,10 +110,10 @@ func (f *reduction) reduceInChild(in buffer.Inputs) int64 {
 
 // reducePart is the child.
 func reducePart(t *testing.T, part string) {
-	f := newReduction(t, 1, long...)
+	f := stagetest.NewReduction(t, 1, long...)
 	encoded, err := os.ReadFile(part)
 	f.Check(err)
-	f.Check(json.Unmarshal(encoded, &f.in))
-	f.Check(f.try())
+	f.Check(json.Unmarshal(encoded, &f.In))
+	f.Check(f.Try())
 	f.ReportPeakMemory()
 }

@@ -1,4 +1,4 @@
-package buffer_test
+package plan_test
 
 import (
 	"errors"
@@ -21,28 +21,28 @@ import (
 // newHistory is a reduction of iteration 5 whose curriculum goes on from entries of
 // earlier iterations alone. The responses are in one file for each iteration,
 // and those that came late in a wave in another.
-func newHistory(t *testing.T, entries ...shard.Entry) *reduction {
+func newHistory(t *testing.T, entries ...shard.Entry) *stagetest.Reduction {
 	t.Helper()
-	f := newReduction(t, 1, "curriculum.name=exit", "curriculum.exit.select_probability=1", "curriculum.exit.diverge_probability=0", "curriculum.exit.inverse_temperature=0", "curriculum.exit.min_buffer_size=1")
+	f := stagetest.NewReduction(t, 1, "curriculum.name=exit", "curriculum.exit.select_probability=1", "curriculum.exit.diverge_probability=0", "curriculum.exit.inverse_temperature=0", "curriculum.exit.min_buffer_size=1")
 	for i := range entries {
-		entries[i].EntryID, entries[i].TaskID = fmt.Sprintf("entry-%d", i), f.plan[0].TaskID
+		entries[i].EntryID, entries[i].TaskID = fmt.Sprintf("entry-%d", i), f.Rows[0].TaskID
 	}
-	f.in.Iteration, f.in.Plans[0].Iteration, f.in.PlanOutputs[0].Iteration, f.in.PlanRows = 5, 5, 6, 12
-	f.in.State = f.Path("before.parquet")
-	f.Check(stagetest.Write(f.in.State, entries))
-	f.in.WaveOf = func(ref shard.Ref, instanceID string) (buffer.WaveRef, error) {
+	f.In.Iteration, f.In.Plans[0].Iteration, f.In.PlanOutputs[0].Iteration, f.In.PlanRows = 5, 5, 6, 12
+	f.In.State = f.Path("before.parquet")
+	f.Check(stagetest.Write(f.In.State, entries))
+	f.In.WaveOf = func(ref shard.Ref, instanceID string) (buffer.WaveRef, error) {
 		if want := plan.InstanceID(int(ref.Iteration), int(ref.Row)); instanceID != want {
 			return buffer.WaveRef{}, fmt.Errorf("asked for instance %q, want %q", instanceID, want)
 		}
 		return buffer.WaveRef{Rollout: f.Path(fmt.Sprintf("history-%d-%d.parquet", ref.Iteration, ref.Wave))}, nil
 	}
-	f.shard("now", f.plan, []verdict{{outcome: shard.OutcomeInfra}, {outcome: shard.OutcomeInfra}}) // nothing is added
-	f.in.Shards[0].Iteration = 5
+	f.Shard("now", f.Rows, []stagetest.Verdict{{Outcome: shard.OutcomeInfra}, {Outcome: shard.OutcomeInfra}}) // nothing is added
+	f.In.Shards[0].Iteration = 5
 	return f
 }
 
 // say seals what was said in an iteration and wave.
-func (f *reduction) say(iteration, wave int, rows ...shard.Rollout) {
+func say(f *stagetest.Reduction, iteration, wave int, rows ...shard.Rollout) {
 	f.Helper()
 	f.Check(stagetest.Write(f.Path(fmt.Sprintf("history-%d-%d.parquet", iteration, wave)), rows))
 }
@@ -66,24 +66,24 @@ func TestPlansGoOnFromHistory(t *testing.T) {
 		{Kind: "improve", Depth: 3, Turn: 2, Ref: shard.Ref{Iteration: 4, Row: 0, Sample: 0, Step: 1, Wave: 1, Messages: 4}},
 	}
 	f := newHistory(t, entries...)
-	question := f.plan[0].Messages[0].Content
-	f.say(2, 0,
+	question := f.Rows[0].Messages[0].Content
+	say(f, 2, 0,
 		shard.Rollout{InstanceID: "i000002-000001", Sample: 0, Messages: conversation(question, "wrong sample")},
 		shard.Rollout{InstanceID: "i000002-000000", Sample: 1, Messages: conversation(question, "wrong row")},
 		shard.Rollout{InstanceID: "i000002-000001", Sample: 1, Messages: conversation(question, "2/1/1", "too", "far")})
-	f.say(4, 0, shard.Rollout{InstanceID: "i000004-000000", Step: 1, Messages: conversation(question, "wrong wave")})
-	f.say(4, 1,
+	say(f, 4, 0, shard.Rollout{InstanceID: "i000004-000000", Step: 1, Messages: conversation(question, "wrong wave")})
+	say(f, 4, 1,
 		shard.Rollout{InstanceID: "i000004-000000", Step: 0, Messages: conversation(question, "wrong attempt")},
 		shard.Rollout{InstanceID: "i000004-000000", Step: 1, Part: 1, Messages: conversation(question, "4/0/0 first")},
 		shard.Rollout{InstanceID: "i000004-000000", Step: 1, Part: 2, Messages: conversation("again", "4/0/0 second")})
-	f.run()
+	f.Run()
 
 	histories := map[string][]shard.Message{
 		"entry-0": conversation(question, "2/1/1"),
 		"entry-1": conversation(question, "4/0/0 first"),
 		"entry-2": conversation(question, "4/0/0 first", "again", "4/0/0 second"),
 	}
-	task, _ := f.Env.Set().Task(f.plan[0].TaskID)
+	task, _ := f.Env.Set().Task(f.Rows[0].TaskID)
 	selected := map[string]bool{}
 	for i, row := range stagetest.Read[shard.Instance](f.Rig, f.Path("next.parquet")) {
 		want, err := f.Env.Prompt(task, shard.KindImprove, env.Parent{Messages: histories[row.ParentID]})
@@ -129,38 +129,13 @@ func TestHistoryThatIsNotThere(t *testing.T) {
 		"no file":     {shard.Ref{Iteration: 3, Row: 1, Sample: 1, Messages: 2}, exitcode.Data, "reading what the plan continues from", "lathe verify --repair"},
 	} {
 		f := newHistory(t, shard.Entry{Kind: "improve", Ref: c.ref})
-		f.say(2, 0, shard.Rollout{InstanceID: "i000002-000001", Sample: 1, Messages: conversation("q", "a")})
-		err := f.try()
+		say(f, 2, 0, shard.Rollout{InstanceID: "i000002-000001", Sample: 1, Messages: conversation("q", "a")})
+		err := f.Try()
 		if exitcode.Code(err) != c.code || !strings.Contains(fmt.Sprint(err), c.want) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), c.hint) {
 			t.Errorf("%s: error %v with hints %q, want %q", name, err, exitcode.Hints(err), c.want)
 		}
 		if name == "no file" && !errors.Is(err, seal.ErrNotSealed) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// What was sampled enters the state by reference: the row of the plan that it
-// was planned in, also where its plan is an earlier one, and of any ids.
-func TestReferencesOfEntries(t *testing.T) {
-	t.Parallel()
-	f := newReduction(t, 3, "curriculum.name=exit")
-	f.in.PlanOutputs = nil
-	f.shard("late", f.plan[2:], scores(1, 0))
-	early := []shard.Instance{f.plan[0]}
-	early[0].InstanceID, early[0].GroupID, early[0].Iteration = "mine", "mine", 2
-	f.Check(stagetest.Write(f.Path("second.parquet"), early))
-	f.in.Iteration = 2
-	f.in.Plans = []buffer.PlanRef{{Iteration: 2, Path: f.Path("second.parquet")}, f.in.Plans[0]}
-	f.shard("now", early, scores(0, 0, 1))
-	f.run()
-	var got []shard.Ref
-	for _, entry := range stagetest.Read[shard.Entry](f.Rig, f.in.StateOutput) {
-		got = append(got, entry.Ref)
-	}
-	n := int32(len(f.plan[0].Messages)) + 1
-	want := []shard.Ref{{Iteration: 2, Messages: n}, {Iteration: 1, Row: 2, Messages: n}}
-	if diff := cmp.Diff(want, got, cmp.Transformer("sample", func(r shard.Ref) [6]int32 { return [6]int32{r.Iteration, r.Row, 0, r.Step, r.Wave, r.Messages} })); diff != "" {
-		t.Errorf("references but for the sample, which is drawn (-want +got):\n%s", diff)
 	}
 }

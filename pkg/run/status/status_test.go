@@ -1,4 +1,4 @@
-package run_test
+package status_test
 
 import (
 	"errors"
@@ -30,6 +30,7 @@ func beat(t *testing.T, r *rundir.Run, host string, pid int, age time.Duration, 
 
 // TestStateOfARun: the state and its evidence, from what is there.
 func TestStateOfARun(t *testing.T) {
+	t.Parallel()
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestStateOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := ended.Process.Pid
-	task := graph.Task{Node: node(graph.StageRollout, 1), Shard: 1}
+	task := graph.Task{Node: runtest.Node(graph.StageRollout, 1), Shard: 1}
 	for _, c := range []struct {
 		name     string
 		beat     func(t *testing.T, r *rundir.Run)
@@ -72,7 +73,7 @@ func TestStateOfARun(t *testing.T) {
 		{"Slurm does not answer", nil, nil, errors.New("slurm_load_jobs error"), status.StateUnknown, "did not answer: slurm_load_jobs error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			opened, _ := stage(t)
+			opened, _ := runtest.Sealing(t)
 			if c.beat != nil {
 				c.beat(t, opened)
 			}
@@ -103,7 +104,8 @@ func TestStateOfARun(t *testing.T) {
 
 // TestHeartbeatOfThisProcess: it says that it lives, and how it ended.
 func TestHeartbeatOfThisProcess(t *testing.T) {
-	opened, m := stage(t)
+	t.Parallel()
+	opened, m := runtest.Sealing(t)
 	heartbeat, err := status.StartHeartbeat(opened.Dir, "local")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +125,7 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 	if s := state(); s.State != status.StateFailed || s.Evidence != "the disk burnt" {
 		t.Errorf("after a failure: %s, %q", s.State, s.Evidence)
 	}
-	if err := m.drive(nil); err != nil {
+	if err := m.Drive(nil); err != nil {
 		t.Fatal(err)
 	}
 	s := state()
@@ -144,7 +146,8 @@ func TestHeartbeatOfThisProcess(t *testing.T) {
 // Of two processes at one run, each knows of the other, and the one that ends
 // first does not say that the other has ended.
 func TestTwoDrivers(t *testing.T) {
-	opened, _ := stage(t)
+	t.Parallel()
+	opened, _ := runtest.Sealing(t)
 	if evidence, there := status.OtherDriver(opened.Dir); there {
 		t.Errorf("before any began: %s", evidence)
 	}
@@ -173,10 +176,11 @@ func TestTwoDrivers(t *testing.T) {
 // TestLeftOutShardsCountAsDone: what an iteration was closed without is not
 // pending for ever.
 func TestLeftOutShardsCountAsDone(t *testing.T) {
-	opened, _ := stage(t)
+	t.Parallel()
+	opened, _ := runtest.Sealing(t)
 	closed := closing.Closing{Iteration: 1, Shards: 2, Included: []int{0}, Late: []int{}, LeftOut: []int{1}, Carried: []closing.Ref{}}
 	b := runtest.BoardOf(t, opened.Graph)
-	b.Seal(node(graph.StageRollout, 1), 0)
+	b.Seal(runtest.Node(graph.StageRollout, 1), 0)
 	if err := closing.Seal(opened, closed, seal.AttemptFromEnv(), "test"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,8 @@
-package run_test
+package status_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -29,36 +26,12 @@ def reward(completion):
     return 0.5
 `
 
-// ownRewardRun makes a run of one iteration with a reward in Python.
-func ownRewardRun(t *testing.T, code string, settings ...string) *rundir.Run {
-	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("there is no python3")
-	}
-	reward := filepath.Join(t.TempDir(), "reward.py")
-	shim, err := filepath.Abs("../../data/program/lathe_env.py")
-	if err := errors.Join(err, os.WriteFile(reward, []byte(code), 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := recipe.Load("../../jobs/own-reward.yaml", append([]string{
-		fmt.Sprintf("env.program.command=[python3, %s, %s]", shim, reward), "warm_start.steps=0", "rollout.shards=1", "schedule.iterations=1",
-	}, settings...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := rundir.Create(t.Context(), graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, seal.AttemptFromEnv(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return opened
-}
-
 // TestHangingReward: a reward that does not return is named in the run's status and in
 // its task's log while it hangs, and no more once it has returned.
 func TestHangingReward(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	opened := ownRewardRun(t, fmt.Sprintf(hanging, pipe), "env.program.processes=1", "env.program.seconds=600", "rollout.prompts=1", "rollout.group=2")
+	opened := runtest.OwnReward(t, fmt.Sprintf(hanging, pipe), "env.program.processes=1", "env.program.seconds=600", "rollout.prompts=1", "rollout.group=2")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +44,13 @@ func TestHangingReward(t *testing.T) {
 	})
 	w.Threads, w.SlowAfter = 1, time.Nanosecond
 	do := func(n graph.Node) error { return w.Do(t.Context(), graph.Task{Node: n}) }
-	for _, n := range []graph.Node{opened.Graph.LastLearn(0), {Stage: graph.StageBuffer}, node(graph.StageRollout, 1)} {
+	for _, n := range []graph.Node{opened.Graph.LastLearn(0), {Stage: graph.StageBuffer}, runtest.Node(graph.StageRollout, 1)} {
 		if err := do(n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- do(node(graph.StageScore, 1)) }()
+	go func() { ended <- do(runtest.Node(graph.StageScore, 1)) }()
 	select {
 	case <-slow:
 	case err := <-ended:

@@ -1,4 +1,4 @@
-package run_test
+package survey_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 )
@@ -31,12 +30,13 @@ func (c *countdown) Err() error {
 // TestSurveyEndsWithItsContext: whoever asks for a run of many shards can stop
 // asking, wherever the answer has come to.
 func TestSurveyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	b := runtest.NewBoard(t, "rollout.prompts=2000", "rollout.shards=2000", "schedule.iterations=20")
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
 	b.Seal(runtest.Node(graph.StageWarm, 1))
 	b.Seal(runtest.Node(graph.StageRollout, 1), 0)
 	b.Seal(runtest.Node(graph.StageScore, 1), 0)
-	r := &rundir.Run{Dir: b.Dir, Recipe: b.Recipe, Graph: b.Graph}
+	r := b.Run()
 	whole := &countdown{Context: t.Context(), cancel: 1 << 40}
 	if _, err := status.Read(whole, r, nil, nil); err != nil {
 		t.Fatal(err)

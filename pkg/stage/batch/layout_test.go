@@ -1,4 +1,4 @@
-package buffer_test
+package batch_test
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
 // TestMaskedStayInTheDenominators: what select masks has no gradient and
@@ -19,7 +21,7 @@ import (
 // nothing is masked 1/6, or 1/3·1/2.
 func TestMaskedStayInTheDenominators(t *testing.T) {
 	t.Parallel()
-	groups := [][]verdict{{{score: 1}, {score: 0, finish: "length", tokens: 6}, {score: 0}, {score: 0}}, scores(1, 1, 1, 1)}
+	groups := [][]stagetest.Verdict{{{Score: 1}, {Score: 0, Finish: "length", Tokens: 6}, {Score: 0}, {Score: 0}}, stagetest.Scores(1, 1, 1, 1)}
 	for _, c := range []struct {
 		aggregation, selected string
 		miniBatches           int
@@ -33,10 +35,10 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 		{"seq_mean_token_mean", "{overlong: {mask: true}}, {constant_group: {mask: true}}", 2, 1. / 8},
 		{"seq_mean_token_mean", "overlong, constant_group", 1, 1. / 6},
 	} {
-		f := newReduction(t, 2, append(centred, "weight="+c.aggregation,
+		f := stagetest.NewReduction(t, 2, append(centred, "weight="+c.aggregation,
 			fmt.Sprintf("select=[%s]", c.selected), fmt.Sprintf("loss.mini_batches=%d", c.miniBatches))...)
-		f.shard("a", f.plan, groups...)
-		batch, _ := f.run()
+		f.Shard("a", f.Rows, groups...)
+		batch, _ := f.Run()
 		if len(batch) != 3 {
 			t.Fatalf("%d sequences, want three", len(batch))
 		}
@@ -53,7 +55,7 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 		}
 		constant := disposition("constant_group")
 		want := []string{"trained", disposition("overlong"), "trained", "trained", constant, constant, constant, constant}
-		if diff := cmp.Diff(want, f.reasons()); diff != "" {
+		if diff := cmp.Diff(want, f.Reasons()); diff != "" {
 			t.Errorf("ledger (-want +got):\n%s", diff)
 		}
 	}
@@ -63,10 +65,10 @@ func TestMaskedStayInTheDenominators(t *testing.T) {
 // tokens or of sequences, whatever the lengths.
 func TestWeightsOfAStepSumToOne(t *testing.T) {
 	t.Parallel()
-	groups := [][]verdict{
-		{{score: 1, tokens: 1}, {tokens: 6}, {tokens: 3}, {tokens: 2}},
-		{{score: 1, tokens: 5}, {tokens: 1}, {tokens: 1}, {tokens: 4}},
-		{{score: 1, tokens: 2}, {tokens: 2}, {tokens: 6}, {tokens: 6}},
+	groups := [][]stagetest.Verdict{
+		{{Score: 1, Tokens: 1}, {Tokens: 6}, {Tokens: 3}, {Tokens: 2}},
+		{{Score: 1, Tokens: 5}, {Tokens: 1}, {Tokens: 1}, {Tokens: 4}},
+		{{Score: 1, Tokens: 2}, {Tokens: 2}, {Tokens: 6}, {Tokens: 6}},
 	}
 	for aggregation, sum := range map[string]func(s shard.Sequence, tokens float64) float64{
 		"token_mean":              func(s shard.Sequence, tokens float64) float64 { return s.TurnWeights[0] * tokens },
@@ -74,9 +76,9 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 		"seq_mean_token_sum":      func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] },
 		"seq_mean_token_sum_norm": func(s shard.Sequence, _ float64) float64 { return s.TurnWeights[0] * 6 }, // max_new_tokens
 	} {
-		f := newReduction(t, 3, append(centred, "weight="+aggregation, "loss.mini_batches=2")...)
-		f.shard("a", f.plan, groups...)
-		batch, _ := f.run()
+		f := stagetest.NewReduction(t, 3, append(centred, "weight="+aggregation, "loss.mini_batches=2")...)
+		f.Shard("a", f.Rows, groups...)
+		batch, _ := f.Run()
 		sums, counts := map[int32]float64{}, map[int32]int{}
 		for _, s := range batch {
 			tokens := 0
@@ -105,13 +107,13 @@ func TestMiniBatchesAreWholeGroups(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ groups, miniBatches int }{{12, 1}, {12, 3}, {12, 5}, {12, 8}, {5, 8}} {
 		miniBatches := c.miniBatches
-		var groups [][]verdict
+		var groups [][]stagetest.Verdict
 		for i := range c.groups {
-			groups = append(groups, []verdict{{score: 1, tokens: 2}, {tokens: 1 + i%6}, {score: 1, tokens: 3}})
+			groups = append(groups, []stagetest.Verdict{{Score: 1, Tokens: 2}, {Tokens: 1 + i%6}, {Score: 1, Tokens: 3}})
 		}
-		f := newReduction(t, c.groups, append(centred, fmt.Sprintf("loss.mini_batches=%d", miniBatches))...)
-		f.shard("a", f.plan, groups...)
-		batch, _ := f.run()
+		f := stagetest.NewReduction(t, c.groups, append(centred, fmt.Sprintf("loss.mini_batches=%d", miniBatches))...)
+		f.Shard("a", f.Rows, groups...)
+		batch, _ := f.Run()
 		if len(batch) != 3*c.groups {
 			t.Fatalf("%d mini-batches: %d sequences, want %d", miniBatches, len(batch), 3*c.groups)
 		}
@@ -143,13 +145,13 @@ func TestMiniBatchesAreWholeGroups(t *testing.T) {
 // of tokens: none is longer than its share and one sequence.
 func TestUnitsAreBalanced(t *testing.T) {
 	t.Parallel()
-	var groups [][]verdict
+	var groups [][]stagetest.Verdict
 	for i := range 12 {
-		groups = append(groups, []verdict{{score: 1, tokens: 1 + i%6}, {tokens: 6 - i%6}, {tokens: 1 + i*i%6}, {tokens: 6}})
+		groups = append(groups, []stagetest.Verdict{{Score: 1, Tokens: 1 + i%6}, {Tokens: 6 - i%6}, {Tokens: 1 + i*i%6}, {Tokens: 6}})
 	}
-	f := newReduction(t, 12, append(centred, "schedule.gradient_units=5")...)
-	f.shard("a", f.plan, groups...)
-	batch, _ := f.run()
+	f := stagetest.NewReduction(t, 12, append(centred, "schedule.gradient_units=5")...)
+	f.Shard("a", f.Rows, groups...)
+	batch, _ := f.Run()
 	total, last := 0, int32(0)
 	tokens := map[int32]int{}
 	for _, s := range batch {
@@ -172,9 +174,9 @@ func TestUnitsAreBalanced(t *testing.T) {
 // 0, the variance (2·(2/3)² + 4·(1/3)²)/6 = 2/9: sqrt(2) and -sqrt(2)/2.
 func TestWhitening(t *testing.T) {
 	t.Parallel()
-	f := newReduction(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
-	f.shard("a", f.plan, []verdict{{score: 1, tokens: 2}, {tokens: 4}})
-	batch, _ := f.run()
+	f := stagetest.NewReduction(t, 1, append(centred, "advantage.whitening=true", "advantage.whitening_ddof=0")...)
+	f.Shard("a", f.Rows, []stagetest.Verdict{{Score: 1, Tokens: 2}, {Tokens: 4}})
+	batch, _ := f.Run()
 	if diff := cmp.Diff([]float64{math.Sqrt2, -math.Sqrt2 / 2}, advantages(t, batch), near); diff != "" {
 		t.Errorf("advantages (-want +got):\n%s", diff)
 	}
@@ -184,14 +186,14 @@ func TestWhitening(t *testing.T) {
 // more units than sequences too: the learner makes their advantages together.
 func TestContextsOfATraceShareAUnit(t *testing.T) {
 	t.Parallel()
-	f := traces(t, "smoke")
+	f := stagetest.Traces(t, "smoke")
 	for _, critic := range []bool{false, true} {
 		settings := []string{"schedule.gradient_units=64"}
 		if critic {
 			settings = append(settings, "preset=ppo", "policy.critic=head")
 		}
-		f.set(fmt.Sprint(critic), settings...)
-		batch, _ := f.run()
+		f.Set(fmt.Sprint(critic), settings...)
+		batch, _ := f.Run()
 		units, apart := map[string]int32{}, false
 		for _, s := range batch {
 			name := fmt.Sprint(s.InstanceID, s.Sample)

@@ -1,0 +1,141 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/site"
+)
+
+// cores is a launcher of so many, which starts nothing.
+type cores int
+
+func (c cores) Cores() int { return int(c) }
+
+func (cores) Launch(context.Context, executor.Array, func(executor.Result)) error { return nil }
+
+func (cores) Close() error { return nil }
+
+// TestArray: what a task is given, of what it asks for and of what there is.
+func TestArray(t *testing.T) {
+	t.Setenv(rundir.TrustVariable, "")
+	d := graph.Dir(t.TempDir())
+	var r recipe.Recipe
+	r.Resources.Stages.Rollout = recipe.Request{CPUs: 6, MemoryGB: 3, GPUs: 1, Minutes: 20}
+	r.Rollout.Prompts, r.Rollout.Shards, r.Schedule.Oversample, r.Schedule.Iterations = 8, 2, 1, 3
+	run := &rundir.Run{Dir: d, Recipe: r, Graph: graph.Graph{Dir: d, Recipe: r}, Identity: rundir.Identity{RunID: "run-1"}}
+	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 3, Wave: 1}, Shard: 1}
+	for attempt := range 2 { // two have left a log
+		if err := errors.Join(os.MkdirAll(d.Logs(), 0o777), os.WriteFile(d.Log(task, attempt), nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := executor.Array{
+		Run: "run-1", Stage: "rollout", Resources: "rollout", Iteration: 3, Wave: 1, Attempt: 2, Shards: []int{1}, Command: run.Graph.Command("/bin", task.Node),
+		CPUs: 4, MemoryGB: 3, GPUs: 1, Minutes: 20, LogDir: d.Logs(),
+	}
+	for _, c := range []struct {
+		monitor string
+		cores   cores
+		gpus    int
+		threads int
+		cpus    int
+		env     map[string]string
+	}{
+		{"", 4, 1, 0, 4, map[string]string{"LATHE_THREADS": "4"}},
+		{"", 16, 1, 0, 6, map[string]string{"LATHE_THREADS": "6"}},
+		{"", 4, 1, 2, 4, map[string]string{"LATHE_THREADS": "2"}},
+		{site.MonitorAll, 4, 0, 0, 4, map[string]string{"LATHE_THREADS": "4", "LATHE_MONITOR": "/bin/lathe-monitor", "LATHE_MONITOR_CORES": "4"}},
+		{site.MonitorGPUs, 4, 0, 0, 4, map[string]string{"LATHE_THREADS": "4"}},
+		{site.MonitorGPUs, 16, 1, 0, 6, map[string]string{"LATHE_THREADS": "6", "LATHE_MONITOR": "/bin/lathe-monitor", "LATHE_MONITOR_CORES": "6"}},
+	} {
+		run.Recipe.Resources.Threads = c.threads
+		run.Graph.Recipe.Resources.Stages.Rollout.GPUs = c.gpus
+		driver := &Driver{Run: run, Launcher: c.cores, Binaries: "/bin", Monitor: c.monitor}
+		want.CPUs, want.GPUs, want.Env = c.cpus, c.gpus, c.env
+		if diff := cmp.Diff(want, driver.array(task)); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c, diff)
+		}
+	}
+	// A stage that asks for nothing takes a core, and the trust of this process.
+	t.Setenv(rundir.TrustVariable, "1")
+	run.Recipe.Resources.Threads = 0
+	array := ArrayOf(run, graph.Node{Stage: graph.StageLearn, Iteration: 1}, []int{0}, 0, "", "")
+	if diff := cmp.Diff(map[string]string{"LATHE_THREADS": "1", rundir.TrustVariable: "1"}, array.Env); diff != "" || array.CPUs != 1 {
+		t.Errorf("%d cores; environment (-want +got):\n%s", array.CPUs, diff)
+	}
+}
+
+// TestRecordKill: who was killed, or could not be started, is recorded by the driver; who
+// left a record of its own keeps it.
+func TestRecordKill(t *testing.T) {
+	t.Parallel()
+	d := &Driver{Run: &rundir.Run{Dir: graph.Dir(t.TempDir())}, Attempt: seal.Attempt{Host: "n1"}}
+	for i, c := range []struct {
+		result  executor.Result
+		records bool
+	}{
+		{executor.Result{Exit: -1, Signal: "SIGKILL", Cause: executor.CauseOutOfMemory, Evidence: "killed"}, true},
+		{executor.Result{Exit: -1, Cause: executor.CauseLaunchFailed, Evidence: "no such program"}, true},
+		{executor.Result{Exit: 1, Cause: executor.CauseFailed, Evidence: "exit code 1"}, false},
+	} {
+		task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}, Shard: i}
+		d.recordKill(task, 2, c.result)
+		record, there := rundir.ReadExitRecord(d.Run.Dir, task, 2, 0)
+		if there != c.records || there && (record.Message != c.result.Evidence || record.Code != exitcode.Failed || record.Host != "n1" || record.Attempt != 2 || record.Task != task.String()) {
+			t.Errorf("%+v leaves %+v, %v", c.result, record, there)
+		}
+	}
+}
+
+// TestStuckSays: why a run ends short of its end, from what its last task left.
+func TestStuckSays(t *testing.T) {
+	t.Parallel()
+	n := graph.Node{Stage: graph.StageScore, Iteration: 1}
+	scored, sampled := graph.Task{Node: n, Shard: 3}, graph.Task{Node: n.Sampling(), Shard: 3}
+	for _, c := range []struct {
+		what   string
+		last   map[graph.Task]executor.Result
+		record *rundir.ExitRecord
+		code   int
+		want   []string // in the error and its hints
+	}{
+		{"a record", map[graph.Task]executor.Result{scored: {Exit: 65, Log: "/run/logs/a.log"}}, &rundir.ExitRecord{Code: exitcode.Data, Message: "score 7 is damaged", Hint: "make it again"}, exitcode.Data, []string{"score-000001-00003 failed: score 7 is damaged", "make it again", "a.log"}},
+		{"a full disk", map[graph.Task]executor.Result{scored: {Exit: 74}}, &rundir.ExitRecord{Code: exitcode.IO, Message: "write x: no space left on device"}, exitcode.IO, []string{"no space left", "lathe prune"}},
+		{"no record", map[graph.Task]executor.Result{sampled: {Exit: 1, Cause: executor.CauseTimeout, Evidence: "too long"}}, nil, executor.CauseTimeout.ExitCode(), []string{"rollout-000001-00003 failed: too long"}},
+		{"no record of a disk", map[graph.Task]executor.Result{scored: {Cause: executor.CauseIO, Evidence: "no log"}}, nil, exitcode.IO, []string{"no log; the file system of", "bytes and", "lathe prune"}},
+		{"nothing was tried", nil, nil, exitcode.Failed, []string{"score-000001 cannot be done: too few", "lathe status"}},
+	} {
+		d := &Driver{Run: &rundir.Run{Dir: graph.Dir(t.TempDir())}, last: map[graph.Task]ended{}}
+		for task, result := range c.last {
+			d.last[task] = ended{1, result}
+			if c.record != nil {
+				rundir.WriteExitRecord(d.Run.Dir, task, 1, 0, *c.record)
+			}
+		}
+		err := d.stuck(survey.Result{Stuck: []survey.Stuck{{Node: n, Shards: []int{3}, Reason: "too few"}}})
+		text := err.Error() + "\n" + strings.Join(exitcode.Hints(err), "\n")
+		for _, want := range c.want {
+			if !strings.Contains(text, want) || exitcode.Code(err) != c.code {
+				t.Errorf("%s: exit code %d: %s; want %d and %q", c.what, exitcode.Code(err), text, c.code, want)
+			}
+		}
+	}
+	d := &Driver{Run: &rundir.Run{Dir: graph.Dir(filepath.Join(t.TempDir(), "run"))}}
+	if err := d.stuck(survey.Result{}); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("nothing is ready and nothing is stuck: %v", err)
+	}
+}

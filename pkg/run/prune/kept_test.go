@@ -1,0 +1,219 @@
+package prune_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
+	"github.com/lathe-rl/lathe/pkg/run/prune"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
+	"github.com/lathe-rl/lathe/pkg/seal"
+)
+
+// learned is a run of which so many iterations are learned from.
+func learned(t *testing.T, iterations int, settings ...string) *runtest.Board {
+	t.Helper()
+	b := runtest.NewBoard(t, settings...)
+	for _, n := range b.Nodes() {
+		if n.Iteration <= iterations || n.Stage == graph.StageWarm {
+			b.Seal(n)
+			b.Close()
+		}
+	}
+	return b
+}
+
+// versions lists the policy versions that are there.
+func versions(b *runtest.Board) (list []int) {
+	for v := range b.Recipe.Schedule.Iterations + 1 {
+		if _, err := os.Lstat(b.Dir.Policy(v)); err == nil {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// TestKept: version 0, every n-th and the last stay, with the references that are gone on
+// with, and all that is still to be read.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	reference := []string{"loss.kl.coef=0.01", "loss.kl.ref_every=2"}
+	for _, c := range []struct {
+		learned  int
+		settings []string
+		every    int
+		want     []int
+	}{
+		{6, nil, 3, []int{0, 3, 6}},
+		{6, nil, 4, []int{0, 4, 6}},
+		{6, nil, 1, []int{0, 1, 2, 3, 4, 5, 6}},
+		{6, reference, 3, []int{0, 2, 3, 6}}, // 2 is the reference of iterations 3 and 4
+		{4, nil, 5, []int{0, 4}},             // 4 is learned from next
+		{4, []string{"schedule.staleness=1"}, 5, []int{0, 3, 4}},
+	} {
+		b := learned(t, c.learned, append([]string{"schedule.iterations=6"}, c.settings...)...)
+		pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: c.every})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := versions(b); !slices.Equal(got, c.want) {
+			t.Errorf("%d learned, %v, every %d: kept are %v, want %v", c.learned, c.settings, c.every, got, c.want)
+		}
+		if (pruned.Bytes == 0) != (len(pruned.Paths) == 0) {
+			t.Errorf("%d bytes of %q", pruned.Bytes, pruned.Paths)
+		}
+	}
+	b := learned(t, 2, "schedule.iterations=2")
+	if _, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{}); exitcode.Code(err) != exitcode.Usage {
+		t.Errorf("every 0-th: %v", err)
+	}
+}
+
+// TestAsScheduled: what schedule.keep_every says is done.
+func TestAsScheduled(t *testing.T) {
+	t.Parallel()
+	for every, want := range map[string][]int{"0": {0, 1, 2, 3}, "2": {0, 2, 3}} {
+		b := learned(t, 3, "schedule.iterations=3", "schedule.keep_every="+every)
+		if err := prune.AsScheduled(t.Context(), b.Surveyor.Inventory, b.Survey()); err != nil {
+			t.Fatal(err)
+		}
+		if got := versions(b); !slices.Equal(got, want) {
+			t.Errorf("keep_every %s: kept are %v, want %v", every, got, want)
+		}
+	}
+}
+
+// TestDry: a dry run says what the next one removes, and removes nothing; what a pruning
+// left when it was killed is ended by the next; what is under way is left alone.
+func TestDry(t *testing.T) {
+	t.Parallel()
+	b := learned(t, 3, "schedule.iterations=3", "warm_start.chunk=150")
+	do := func(dry bool) prune.Pruned {
+		t.Helper()
+		pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 3, Dry: dry, Deltas: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pruned
+	}
+	would := do(true)
+	want := []string{"warm/000001", "warm/000001.optim", "policy/v000001", "policy/v000001.optim", "policy/v000002", "policy/v000002.optim"}
+	if diff := cmp.Diff(want, would.Paths); diff != "" || would.Bytes == 0 || !slices.Equal(versions(b), []int{0, 1, 2, 3}) {
+		t.Errorf("it would remove %d bytes (-want +got):\n%s", would.Bytes, diff)
+	}
+	if err := os.Rename(seal.ManifestPath(b.Dir.Policy(1)), seal.PrunedPath(b.Dir.Policy(1))); err != nil { // killed
+		t.Fatal(err)
+	}
+	b.Surveyor = survey.New(b.Graph)
+	if diff := cmp.Diff(would, do(true)); diff != "" {
+		t.Errorf("it removes something else than it said (-said +does):\n%s", diff)
+	}
+	if err := os.Remove(seal.ManifestPath(b.Dir.Policy(2))); err != nil { // being made again
+		t.Fatal(err)
+	}
+	b.Surveyor = survey.New(b.Graph)
+	if got := do(true); !slices.Equal(got.Paths, want[:4]) {
+		t.Errorf("of what is under way it would remove %q", got.Paths)
+	}
+}
+
+// TestDeltas: versions that are stored as their difference from a kept one come back to
+// the byte, and are pruned and queued where there is none.
+func TestDeltas(t *testing.T) {
+	t.Parallel()
+	b := runtest.NewBoard(t, "schedule.iterations=4")
+	attempt := seal.AttemptFromEnv()
+	digests := map[int]string{}
+	for k := range 5 {
+		folder, err := seal.CreateFolder(b.Dir.Policy(k), attempt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder.Path(), "weights"), []byte(fmt.Sprintf("%d and the rest", k)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := folder.Commit(b.Expected(graph.Task{Node: b.LastLearn(k)})); err != nil {
+			t.Fatal(err)
+		}
+		digests[k] = runtest.Digest(t, b.Dir.Policy(k))
+	}
+	for _, n := range b.Nodes() {
+		b.Seal(n)
+		b.Close()
+	}
+	options := prune.Options{KeepEvery: 3, Deltas: true, Attempt: attempt}
+	pruned, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), options)
+	if err != nil || !slices.Equal(versions(b), []int{0, 3, 4}) || pruned.DeltaBytes == 0 {
+		t.Fatalf("%+v, versions %v: %v", pruned, versions(b), err)
+	}
+	var stored int64
+	for k, there := range []bool{false, true, true, false, false} {
+		info, err := os.Stat(b.Dir.Delta(k))
+		if (err == nil) != there {
+			t.Errorf("delta of version %d: %v", k, err)
+		}
+		if there {
+			stored += info.Size()
+		}
+	}
+	if pruned.DeltaBytes != stored {
+		t.Errorf("%d bytes of deltas are said, %d stored", pruned.DeltaBytes, stored)
+	}
+	r := b.Run()
+	restored, err := prune.Restore(t.Context(), r, []int{0, 2}, attempt)
+	if want := (prune.Restored{Versions: []int{0, 2}, Now: []int{0, 2}, Paths: []string{}}); err != nil || cmp.Diff(want, restored) != "" || runtest.Digest(t, b.Dir.Policy(2)) != digests[2] {
+		t.Errorf("restored %+v, want %+v: %v", restored, want, err)
+	}
+	if queue, err := rundir.ReadRepairs(b.Dir); err != nil || len(queue) > 0 {
+		t.Errorf("queued are %q, %v", queue, err)
+	}
+	for _, version := range []int{-1, 5} {
+		if _, err := prune.Restore(t.Context(), r, []int{version}, attempt); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), fmt.Sprintf("policy version %d: the run has versions 0 to 4", version)) {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+	// Without its delta a version is made again by training.
+	if err := seal.Remove(b.Dir.Delta(1)); err != nil {
+		t.Fatal(err)
+	}
+	restored, err = prune.Restore(t.Context(), r, []int{1}, attempt)
+	want := []string{"policy/v000001", "policy/v000001.optim"}
+	queue, errQueue := rundir.ReadRepairs(b.Dir)
+	if err := errors.Join(err, errQueue); err != nil || !slices.Equal(restored.Paths, want) || !slices.Equal(queue, want) || len(restored.Now) > 0 {
+		t.Errorf("restored %+v, queued %q: %v", restored, queue, err)
+	}
+	// A delta of what is gone itself cannot be applied.
+	if _, err := seal.Prune(t.Context(), b.Dir.Policy(2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.Prune(t.Context(), b.Dir.Policy(0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prune.Restore(t.Context(), r, []int{2}, attempt); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "is the difference from policy version 0, which was pruned without one") {
+		t.Errorf("without what it is the difference from: %v", err)
+	}
+	for what, inputs := range map[string][]seal.Input{
+		"does not say what it is the difference from": {{Path: "policy/v000000"}},
+		"which is no policy before it":                {{Path: "policy/v000003"}, {Path: "policy/v000002"}},
+	} {
+		if err := seal.Remove(b.Dir.Delta(2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := seal.WriteBytes(b.Dir.Delta(2), nil, attempt, seal.Manifest{Inputs: inputs}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := prune.Restore(t.Context(), r, []int{2}, attempt); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %q", err, what)
+		}
+	}
+}

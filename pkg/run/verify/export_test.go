@@ -1,0 +1,5 @@
+package verify
+
+import "time"
+
+func init() { betweenSteps = time.Millisecond }
