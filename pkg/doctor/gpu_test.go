@@ -71,7 +71,9 @@ func TestLookAtMonitor(t *testing.T) {
 	t.Setenv(bindNow, "1")
 	t.Setenv("SLURM_JOB_ID", "7")
 	t.Setenv(nvmltest.Script, nvmltest.WriteScript(t, "0 uuid GPU-aaaa\n0 name NVIDIA H100\n0 sm_active 50\n0 tensor 5\n"))
-	for old, want := range map[bool]Monitor{false: {Devices: []string{"NVIDIA H100"}, GPM: 1}, true: {Devices: []string{"NVIDIA H100"}}} {
+	for old, want := range map[bool]Monitor{false: {Devices: []string{"NVIDIA H100"}, GPM: 1}, true: {
+		Devices: []string{"NVIDIA H100"}, Faults: []string{"XID events: this driver's library is too old for it"},
+	}} {
 		t.Setenv("LD_LIBRARY_PATH", filepath.Dir(libraries[old]))
 		if got := lookAtMonitor(t.Context(), binaries); !reflect.DeepEqual(got, want) {
 			t.Errorf("before Hopper %v: %+v, want %+v", old, got, want)
