@@ -152,8 +152,10 @@ func TestRecover(t *testing.T) {
 			plan = append(plan, shard.Instance{InstanceID: fmt.Sprintf("i%d", i)})
 		}
 		ledger := []shard.LedgerRow{
-			{InstanceID: "i0", IterationSampled: 2}, {InstanceID: c.lost, Reason: "left_out", IterationSampled: 2},
-			{InstanceID: "i6", Reason: "left_out", IterationSampled: 1}, {InstanceID: "i6", Reason: "late", IterationSampled: 2},
+			{InstanceID: "i0", IterationSampled: 2},
+			{InstanceID: c.lost, Reason: "left_out", IterationSampled: 2},
+			{InstanceID: "i6", Reason: "left_out", IterationSampled: 1},
+			{InstanceID: "i6", Reason: "late", IterationSampled: 2},
 		}
 		seals := func(err error) {
 			if err != nil {
