@@ -35,12 +35,12 @@ func TestSlurmSimulate(t *testing.T) {
 		took := submittedToDone(t, dir)
 		args := append([]string{"simulate", "jobs/smoke.yaml", "--json", "--from", dir}, settings(shards)...)
 		const seeds = 5
-		foretold := 0.0
+		estimated := 0.0
 		for seed := range seeds {
-			foretold += wallSeconds(t, c.Must(filepath.Join(c.Bin, "lathe"), append(args, "--seed", strconv.Itoa(seed))...)) / seeds
+			estimated += wallSeconds(t, c.Must(filepath.Join(c.Bin, "lathe"), append(args, "--seed", strconv.Itoa(seed))...)) / seeds
 		}
-		off := foretold/took - 1
-		t.Logf("%s shards took %.1f s; %.1f s is foretold: %+.0f %%", shards, took, foretold, 100*off)
+		off := estimated/took - 1
+		t.Logf("%s shards took %.1f s; %.1f s is estimated: %+.0f %%", shards, took, estimated, 100*off)
 		if math.Abs(off) > 0.5 {
 			t.Errorf("%s shards: more than 50 %% off", shards)
 		}

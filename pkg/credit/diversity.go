@@ -31,7 +31,7 @@ func DiversityScores(embeddings [][]float32, valid []bool) ([]float64, error) {
 		return nil, err
 	}
 	scores := make([]float64, len(embeddings))
-	nearest, farthest := math.MaxFloat64, -math.MaxFloat64
+	nearest, farthest := math.Inf(1), math.Inf(-1)
 	for i, e := range embeddings {
 		if !valid[i] {
 			continue

@@ -134,7 +134,7 @@ func (m MinGroup) Drop(g Group, _ []Segment, _ int) string {
 type constantGroup struct{ after }
 
 func (constantGroup) Drop(g Group, segments []Segment, _ int) string {
-	lowest, highest := math.MaxFloat64, -math.MaxFloat64
+	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, s := range segments {
 		if g.Traces[s.Trace].Valid() {
 			lowest, highest = min(lowest, s.Reward), max(highest, s.Reward)

@@ -93,7 +93,7 @@ func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 	// A new process tries again: failures are not held against a task for ever.
 	m.Fail = nil
 	if err := m.Drive(nil); err != nil {
-		t.Errorf("after the cause was mended: %v", err)
+		t.Errorf("after the cause was fixed: %v", err)
 	}
 }
 
