@@ -121,8 +121,14 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 	case x.submission == nil:
 		trouble, reason = "The program ended without a submission.csv.", "no submission"
 	default:
-		if score, err = t.Grader.Score(x.submission); err != nil {
+		score, err = t.Grader.Score(x.submission)
+		switch {
+		case err != nil:
 			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"
+		case math.IsNaN(score): // MLE-bench holds it for valid and gives no medal for it: it is worth nothing
+			trouble, reason = "The score of the submission is not a number.", "bad submission"
+		case math.IsInf(score, 0): // of an answer without any error: no score is better
+			score = t.Range.Best
 		}
 	}
 	v.Feedback = e.feedback(x.output, trouble)
@@ -282,10 +288,12 @@ func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
 		v.NormalizedScore = e.quality(t, score)
 		credit = mlebench.Signed(score, t.LowerIsBetter())
 		add(partScore, credit)
-		add(partHumanRank, t.HumanRank(mlebench.Paper, score, e.settings.Boards == "both"))
-		add(partHumanRankMLEDojo, t.HumanRank(mlebench.MLEDojo, score, e.settings.Boards == "both"))
-		add(partAboveMedian, oneIf(t.Board.AboveMedian(score)))
-		add(partMedal, map[mlebench.Medal]float64{mlebench.Gold: 3, mlebench.Silver: 2, mlebench.Bronze: 1}[t.Board.Medal(score)])
+		if !t.Board.Empty() {
+			add(partHumanRank, t.HumanRank(mlebench.Paper, score, e.settings.Boards == "both"))
+			add(partHumanRankMLEDojo, t.HumanRank(mlebench.MLEDojo, score, e.settings.Boards == "both"))
+			add(partAboveMedian, oneIf(t.Board.AboveMedian(score)))
+			add(partMedal, map[mlebench.Medal]float64{mlebench.Gold: 3, mlebench.Silver: 2, mlebench.Bronze: 1}[t.Board.Medal(score)])
+		}
 	}
 	add(partPartialCredit, credit)
 	switch e.settings.Reward {

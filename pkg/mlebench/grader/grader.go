@@ -33,16 +33,22 @@ const (
 type Competition struct {
 	ID            string
 	Split         Split
+	Modality      string // of the data: tabular, text, image, series
+	Metric        string // in words
 	AnswersFile   string // in the private folder
 	SampleFile    string // in the public folder
 	LowerIsBetter bool
 
+	best    float64  // score that there can be; see [Competition.Best]
 	id      string   // the column of the rows' names
 	columns []string // that a submission has, beside the id; nil for those of the answers
 	checks  []check
 	score   func(*pair) (float64, error)
 	read    func(answers []byte) (*pair, error) // nil for a CSV file
 }
+
+// Best is a score that cannot be beaten, or hardly.
+func (c *Competition) Best() float64 { return c.best }
 
 // All lists the competitions by id.
 func All() []*Competition { return slices.Clone(competitions) }
