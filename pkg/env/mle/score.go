@@ -108,7 +108,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 			v.Milestones = t.Grader.Milestones(x.submission)
 		}
 	}
-	trouble, reason := "", ""
+	trouble, reason, said := "", "", ""
 	score := 0.0
 	switch {
 	case x.End != sandbox.Exited || x.ExitCode != 0:
@@ -125,13 +125,13 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 		switch {
 		case err != nil:
 			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"
-		case math.IsNaN(score): // MLE-bench holds it for valid and gives no medal for it: it is worth nothing
-			trouble, reason = "The score of the submission is not a number.", "bad submission"
+		case math.IsNaN(score): // MLE-bench holds it for valid, and gives no medal for it
+			score, said = t.Range.Worst, "The submission is valid, and its score is not a number."
 		case math.IsInf(score, 0): // of an answer without any error: no score is better
 			score = t.Range.Best
 		}
 	}
-	v.Feedback = e.feedback(x.output, trouble)
+	v.Feedback = e.feedback(x.output, trouble+said)
 	if trouble != "" {
 		j.reason = reason
 		e.reward(v, nil, 0)
@@ -306,9 +306,10 @@ func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
 	}
 }
 
-// quality is the normalised score of a valid submission, 0 to 1.
+// quality is the normalised score of a valid submission, 0 to 1: a rank where the
+// recipe asks for one and the task has a leaderboard.
 func (e *Env) quality(t *task.Task, score float64) float64 {
-	if formula, ok := e.settings.humanRank(); ok {
+	if formula, ok := e.settings.humanRank(); ok && !t.Board.Empty() {
 		return t.HumanRank(formula, score, e.settings.Boards == "both")
 	}
 	quality, err := t.Normalised(score)
