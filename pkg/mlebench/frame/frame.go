@@ -216,12 +216,9 @@ func names(header []string) []string {
 		if name == "" {
 			name = fmt.Sprintf("Unnamed: %d", i)
 		}
-		base := name
-		for seen[name] {
+		for base := name; seen[name] || name != base && used[name]; {
 			next[base]++
-			if name = fmt.Sprintf("%s.%d", base, next[base]); used[name] {
-				continue
-			}
+			name = fmt.Sprintf("%s.%d", base, next[base])
 		}
 		seen[name], named[i] = true, name
 	}
@@ -242,8 +239,8 @@ var missing = func() map[string]bool {
 var booleans = map[string]float64{"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 // columnOf finds the type of a column: the first of Int, Float and Bool that all
-// its cells are of, else Text. A whole number beyond 64 bits in front of any
-// fraction makes it a column of texts.
+// its cells are of, else Text. A whole number beyond 64 bits makes it a column of
+// texts, unless something else that is no whole number stands before it.
 func columnOf(name string, cells []string) *Column {
 	for _, of := range []func(string, []string) (*Column, bool){intsOf, floatsOf, boolsOf} {
 		c, final := of(name, cells)
@@ -254,9 +251,17 @@ func columnOf(name string, cells []string) *Column {
 			break
 		}
 	}
-	c := &Column{Name: name, Kind: Text, Texts: cells, Missing: make([]bool, len(cells))}
+	c := &Column{Name: name, Kind: Text, Texts: slices.Clone(cells), Missing: make([]bool, len(cells))}
+	truths := len(cells) > 0
 	for i, cell := range cells {
 		c.Missing[i] = missing[cell]
+		_, is := booleans[cell]
+		truths = truths && (is || c.Missing[i])
+	}
+	for i, cell := range cells {
+		if truths && !c.Missing[i] { // objects, and not the words of the file
+			c.Texts[i] = map[float64]string{0: "False", 1: "True"}[booleans[cell]]
+		}
 	}
 	return c
 }
@@ -271,18 +276,27 @@ var (
 // is of texts.
 func intsOf(name string, cells []string) (c *Column, final bool) {
 	c = &Column{Name: name, Numbers: make([]float64, len(cells)), Ints: make([]int64, len(cells))}
+	beyond, gaps := false, len(cells) == 0 // a column without a row is of objects
 	for i, cell := range cells {
-		if missing[cell] || !whole.MatchString(cell) {
+		if missing[cell] {
+			gaps = true
+			continue
+		}
+		if !whole.MatchString(cell) {
 			return nil, false
 		}
-		v, err := strconv.ParseInt(strings.TrimSpace(cell), 10, 64)
+		digits := strings.TrimSpace(cell)
+		v, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
-			return nil, true
+			if _, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 10, 64); err != nil {
+				return nil, true
+			}
+			beyond = true // whole numbers up to 2^64 are kept as texts: as ids they compare the same
 		}
 		c.Ints[i], c.Numbers[i] = v, float64(v)
 	}
-	if len(cells) == 0 {
-		return nil, true // a column without a row is of objects
+	if beyond || gaps {
+		return nil, beyond || len(cells) == 0
 	}
 	return c, false
 }
@@ -294,7 +308,11 @@ func floatsOf(name string, cells []string) (*Column, bool) {
 		case missing[cell]:
 			c.Numbers[i] = math.NaN()
 		case decimal.MatchString(cell) || infinity.MatchString(cell):
-			c.Numbers[i], _ = strconv.ParseFloat(strings.TrimSpace(cell), 64) // beyond the range it is infinite
+			v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
+			if err != nil && math.IsInf(v, 0) {
+				return nil, false // beyond the range of a float
+			}
+			c.Numbers[i] = v
 		default:
 			return nil, false
 		}

@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 		"a\n 1 \n+2\n":                     "a int: 1 2",
 		"a\n1e2\n.5\n5.\n-inf\nInfinity\n": "a float: 100.0 0.5 5.0 -inf inf",
 		"a\n1e400\n0x10\n":                 "a text: 1e400 0x10",
-		"a\n1e400\n1\n":                    "a float: inf 1.0",
+		"a\n1e400\n1\n":                    "a text: 1e400 1",
 		"a\n99999999999999999999\n1.5\n":   "a text: 99999999999999999999 1.5",
 		"a\n1.5\n99999999999999999999\n":   "a float: 1.5 1e+20",
 		"a\n0.00001\n123456.5\n1e16\n":     "a float: 1e-05 123456.5 1e+16",
