@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"math"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -29,9 +30,9 @@ type listedTask struct {
 	Metric      string   `json:"metric"`
 	Direction   string   `json:"direction"`
 	Teams       int      `json:"leaderboard_entries"`
-	BoardOf     string   `json:"leaderboard_of"` // people, or reference: programs
-	Best        float64  `json:"leaderboard_best"`
-	Median      float64  `json:"leaderboard_median"`
+	BoardOf     string   `json:"leaderboard_of"`   // people, or reference: programs
+	Best        *float64 `json:"leaderboard_best"` // null, as the median, where there is no leaderboard
+	Median      *float64 `json:"leaderboard_median"`
 	Baseline    *float64 `json:"sample_submission_score"` // null where the sample is no valid submission
 	WallSeconds float64  `json:"wall_seconds"`
 }
@@ -63,14 +64,18 @@ func DataTasks(out io.Writer, o DataTasksOptions) error {
 	for _, t := range tasks {
 		row := listedTask{
 			Name: t.Name, Split: t.Split, Modality: t.Modality, Complexity: t.Complexity, Metric: t.Metric, Direction: t.Direction,
-			Teams: t.Board.Teams(), BoardOf: t.Leaderboard.Of, Median: mlebench.Round(t.Board.Thresholds().Median), WallSeconds: t.Limits.WallSeconds,
+			Teams: t.Board.Teams(), BoardOf: t.Leaderboard.Of, WallSeconds: t.Limits.WallSeconds,
 		}
-		_, row.Best = t.Board.Ends()
+		if !t.Board.Empty() {
+			_, best := t.Board.Ends()
+			median := mlebench.Round(t.Board.Thresholds().Median)
+			row.Best, row.Median = &best, &median
+		}
 		sample, err := plainfile.ReadWhole(t.Path(t.SampleSubmission))
 		if err != nil {
 			return err
 		}
-		if score, err := t.Grader.Score(sample); err == nil {
+		if score, err := t.Grader.Score(sample); err == nil && !math.IsNaN(score) && !math.IsInf(score, 0) {
 			row.Baseline = &score
 		}
 		listed = append(listed, row)
@@ -85,7 +90,12 @@ func DataTasks(out io.Writer, o DataTasksOptions) error {
 		if t.Baseline != nil {
 			sample = fmt.Sprint(*t.Baseline)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s, %s\t%s\t%v\t%v\t%d %s\n", t.Name, t.Split, t.Modality, t.Metric, t.Direction, sample, t.Median, t.Best, t.Teams, boardWords[t.BoardOf])
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s, %s\t%s\t", t.Name, t.Split, t.Modality, t.Metric, t.Direction, sample)
+		if t.Best == nil {
+			fmt.Fprintln(table, "\t\tnone")
+			continue
+		}
+		fmt.Fprintf(table, "%v\t%v\t%d %s\n", *t.Median, *t.Best, t.Teams, boardWords[t.BoardOf])
 	}
 	return table.Flush()
 }

@@ -30,7 +30,7 @@ func Lathe() *cli.App {
 		group("policy", "create, inspect, convert and sample policy folders", "lathe policy inspect --model runs/quickstart/policy/v000000",
 			policyInitCommand(), policyInspectCommand(), policyBenchCommand(), policyConvertCommand(), policyMergeCommand(), policyDiffCommand(),
 			policyGenerateCommand(), policyRenderCommand(), policyLogprobsCommand(), policyTokenizeCommand()),
-		group("data", "generate problems, list task sets", "lathe data generate --kind add --level 2 --count 5", dataGenerateCommand(), dataTasksCommand()),
+		group("data", "generate problems, list and import task sets", "lathe data generate --kind add --level 2 --count 5", dataGenerateCommand(), dataTasksCommand(), dataImportCommand()),
 		group("recipe", "check recipes and print their settings", "lathe recipe show jobs/quickstart.yaml",
 			recipeShowCommand(), recipeReferenceCommand(), recipePresetCommand(), recipeComposeCommand(), recipeMigrateCommand()),
 	)

@@ -49,6 +49,8 @@ type TaskSet struct {
 	// those of tasks that have one.
 	LeftOut      int
 	LeftOutNames []string
+	// Notes are what whoever makes a run of the tasks should know of them.
+	Notes []string
 
 	// Cost is what a score of a task costs, in any unit, 0 or more; nil where all cost
 	// the same. It is the same wherever the task is read, so no measured time.

@@ -22,8 +22,9 @@ const module = "github.com/lathe-rl/lathe/"
 // below it; an exact name counts first.
 var floors = [][]string{
 	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest"},
-	{"pkg/plainfile", "pkg/mlebench/metric"},
-	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench", "pkg/policy/kvcache"},
+	{"pkg/plainfile", "pkg/mlebench/metric", "pkg/mlebench/frame"},
+	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench/grader", "pkg/policy/kvcache"},
+	{"pkg/mlebench"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
 	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
 	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/loss", "pkg/pysource"},

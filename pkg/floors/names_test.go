@@ -77,7 +77,8 @@ func TestNamesStayAtHome(t *testing.T) {
 	t.Parallel()
 	names := named()
 	for name, content := range sources(t) {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "pkg/builtin/") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "pkg/builtin/") ||
+			strings.HasPrefix(name, "pkg/mlebench/grader/") { // which names the columns of competitions
 			continue
 		}
 		for _, problem := range namingProblems(t, name, content, names) {

@@ -10,8 +10,9 @@ import (
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
-// Board is a leaderboard: the score of each team, best first. It has at least
-// one.
+// Board is a leaderboard: the score of each team, best first. One that was read has
+// at least one; that of a competition whose board is not at hand is empty, and then
+// only [Board.Empty] is asked.
 type Board struct{ scores []float64 }
 
 // ReadBoard reads a leaderboard, a CSV file with a column score, best first.
@@ -47,6 +48,9 @@ func readBoard(content []byte) (Board, error) {
 	}
 	return b, nil
 }
+
+// Empty says that there is no board.
+func (b Board) Empty() bool { return len(b.scores) == 0 }
 
 // Teams is how many teams there are.
 func (b Board) Teams() int { return len(b.scores) }

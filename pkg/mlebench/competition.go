@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
+	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
@@ -35,6 +37,24 @@ type Competition struct {
 	known   map[string]bool // labels; nil is every one
 	classes []string        // the known labels in their order, as they compare
 	most    bounds          // of a submission
+	mle     *grader.Answers // of a competition of MLE-bench, which has nothing of the above but its id, its board and its bounds
+}
+
+// OpenMLEBench reads the answers of a competition of MLE-bench, which is graded as
+// MLE-bench grades it. Of a board without a score there are no medals and ranks.
+func OpenMLEBench(competition *grader.Competition, answers []byte, board Board) (*Competition, error) {
+	read, err := competition.Open(answers)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answers of %q: %w", competition.ID, err)
+	}
+	if !board.Empty() && board.LowerIsBetter() != competition.LowerIsBetter {
+		return nil, exitcode.Dataf("the leaderboard of %q runs from %v to %v, the wrong way", competition.ID, board.scores[0], board.scores[len(board.scores)-1])
+	}
+	c := &Competition{spec: Spec{ID: competition.ID}, board: board, mle: read}
+	columns := len(read.Columns())
+	// Its graders let columns pass that nobody asked for, and some of them rows.
+	c.most = bounds{bytesForHeader + 4*bytesForOne*int64(len(answers)) + bytesOfText*int64(read.Rows())*int64(columns), 2*columns + 1000, 4*read.Rows() + 1000}
+	return c, nil
 }
 
 // Open checks the answers of a competition, a CSV file, and its leaderboard.
@@ -112,6 +132,8 @@ func (c *Competition) bound(answers int64) bounds {
 	}
 	return bounds{bytesForHeader + bytesForOne*answers + each*cells, 2*len(c.columns) + 1000, len(c.ids) + 1}
 }
+
+func (b bounds) frame() frame.Bounds { return frame.Bounds{Columns: b.columns, Rows: b.rows} }
 
 // MaxBytes is how large a submission may be: as large as one of so many rows and
 // columns has a reason to be.
@@ -219,7 +241,12 @@ func (c *Competition) checkAnswers() error {
 }
 
 // Columns are those of a submission: the id first.
-func (c *Competition) Columns() []string { return append([]string{c.spec.IDColumn}, c.columns...) }
+func (c *Competition) Columns() []string {
+	if c.mle != nil {
+		return c.mle.Columns()
+	}
+	return append([]string{c.spec.IDColumn}, c.columns...)
+}
 
 // Validate checks a submission, a CSV file. The error says all that a policy is
 // told: what is wrong, in which row and column, and never a score.
@@ -241,6 +268,9 @@ func (c *Competition) Score(submission []byte) (float64, error) {
 // CheckRows checks the columns and the ids of a submission, a CSV file, and no
 // value: the sample that a competition hands out may have empty ones.
 func (c *Competition) CheckRows(submission []byte) error {
+	if c.mle != nil {
+		return c.mle.CheckRows(submission)
+	}
 	_, _, _, _, err := c.align(submission)
 	return err
 }
@@ -249,6 +279,10 @@ func (c *Competition) CheckRows(submission []byte) error {
 // in their order: it is there, it is a table, it has the columns, it has the ids,
 // it is valid. Nothing that a program prints is among them.
 func (c *Competition) Milestones(submission []byte) []string {
+	if c.mle != nil {
+		_, stage, _ := c.mle.Score(submission, c.most.frame())
+		return []string{"submission", "table", "columns", "ids", "valid submission"}[:stage+1]
+	}
 	_, _, _, reached, err := c.align(submission)
 	if err == nil && c.Validate(submission) == nil {
 		reached = append(reached, "valid submission")
@@ -275,6 +309,13 @@ func (c *Competition) align(submission []byte) (table Table, places, order []int
 }
 
 func (c *Competition) score(submission []byte) (float64, error) {
+	if c.mle != nil {
+		if int64(len(submission)) > c.most.bytes {
+			return 0, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)
+		}
+		score, _, err := c.mle.Score(submission, c.most.frame())
+		return score, err
+	}
 	table, places, order, _, err := c.align(submission)
 	if err != nil {
 		return 0, err

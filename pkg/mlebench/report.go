@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // Report is what MLE-bench says of a submission, with its names of fields.
 type Report struct {
 	CompetitionID    string    `json:"competition_id"`
-	Score            *float64  `json:"score"` // rounded to 5 decimals; null of a submission that is not valid
-	GoldThreshold    float64   `json:"gold_threshold"`
-	SilverThreshold  float64   `json:"silver_threshold"`
-	BronzeThreshold  float64   `json:"bronze_threshold"`
-	MedianThreshold  float64   `json:"median_threshold"`
+	Score            *float64  `json:"score"`          // rounded to 5 decimals; null of a submission that is not valid
+	GoldThreshold    *float64  `json:"gold_threshold"` // null, as the others, where there is no leaderboard
+	SilverThreshold  *float64  `json:"silver_threshold"`
+	BronzeThreshold  *float64  `json:"bronze_threshold"`
+	MedianThreshold  *float64  `json:"median_threshold"`
 	AnyMedal         bool      `json:"any_medal"`
 	GoldMedal        bool      `json:"gold_medal"` // at most one of the three is true
 	SilverMedal      bool      `json:"silver_medal"`
@@ -36,40 +37,77 @@ type Report struct {
 // Grade reports on the submission at a path. The error says why a submission is
 // not valid; the report is whole all the same.
 func (c *Competition) Grade(path string, at time.Time) (Report, error) {
-	t := c.board.Thresholds()
-	r := Report{
-		CompetitionID: c.spec.ID,
-		GoldThreshold: t.Gold, SilverThreshold: t.Silver, BronzeThreshold: t.Bronze, MedianThreshold: t.Median,
-		IsLowerBetter: c.board.LowerIsBetter(), CreatedAt: at, SubmissionPath: path,
+	r := Report{CompetitionID: c.spec.ID, IsLowerBetter: c.LowerIsBetter(), CreatedAt: at, SubmissionPath: path}
+	if !c.board.Empty() {
+		t := c.board.Thresholds()
+		r.GoldThreshold, r.SilverThreshold, r.BronzeThreshold, r.MedianThreshold = &t.Gold, &t.Silver, &t.Bronze, &t.Median
 	}
-	// A link is no submission: it may lead to the answers, which whoever made it
-	// need not be able to read.
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return r, exitcode.Dataf("checking a submission to %q: there is no file %q", c.spec.ID, path)
-	}
-	if !strings.EqualFold(filepath.Ext(path), ".csv") {
-		return r, exitcode.Dataf("checking a submission to %q: the name of %q does not end in .csv", c.spec.ID, path)
-	}
-	r.SubmissionExists = true
-	content, err := plainfile.Read(path, c.MaxBytes())
+	content, exists, err := c.readFile(path)
+	r.SubmissionExists = exists
 	if err != nil {
-		return r, fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
+		return r, err
 	}
 	score, err := c.Score(content)
 	if err != nil {
 		return r, err
 	}
+	r.ValidSubmission = true
+	if r.Score = &score; math.IsNaN(score) || math.IsInf(score, 0) {
+		r.Score = nil // which JSON has no number for; MLE-bench holds it for valid
+	}
+	if c.board.Empty() {
+		return r, nil
+	}
 	medal := c.board.Medal(score)
-	r.Score, r.ValidSubmission = &score, true
 	r.AnyMedal, r.GoldMedal, r.SilverMedal, r.BronzeMedal = medal != NoMedal, medal == Gold, medal == Silver, medal == Bronze
 	r.AboveMedian = c.board.AboveMedian(score)
 	return r, nil
 }
 
+// ScoreFile scores the submission at a path, not rounded.
+func (c *Competition) ScoreFile(path string) (float64, error) {
+	content, _, err := c.readFile(path)
+	if err != nil {
+		return 0, err
+	}
+	score, err := c.score(content)
+	if err != nil {
+		err = fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
+	}
+	return score, err
+}
+
+// readFile reads a submission; exists says that there is a file of a name in .csv.
+func (c *Competition) readFile(path string) (content []byte, exists bool, err error) {
+	// A link is no submission: it may lead to the answers, which whoever made it
+	// need not be able to read.
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, false, exitcode.Dataf("checking a submission to %q: there is no file %q", c.spec.ID, path)
+	}
+	if !strings.EqualFold(filepath.Ext(path), ".csv") {
+		return nil, false, exitcode.Dataf("checking a submission to %q: the name of %q does not end in .csv", c.spec.ID, path)
+	}
+	if content, err = plainfile.Read(path, c.MaxBytes()); err != nil {
+		err = fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
+	}
+	return content, true, err
+}
+
+// LowerIsBetter says the direction of the scores.
+func (c *Competition) LowerIsBetter() bool {
+	if c.mle != nil {
+		return c.mle.LowerIsBetter
+	}
+	return c.metric.Direction == metric.Minimize
+}
+
 // Round rounds a score to 5 decimals as Python's round does: the decimal that
 // is nearest to the float64.
 func Round(score float64) float64 {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return score
+	}
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(score, 'f', 5, 64), 64) // the one reads what the other writes
 	return rounded + 0                                                           // no -0
 }

@@ -137,6 +137,7 @@ func (p *Program) rules(devices []string, namespace bool) []rule {
 	add(readFile, system.files...)
 	if namespace {
 		add(readFolder, "/proc")
+		add(writeFolder, sharedFolder)
 	} else {
 		add(readFolder, process.folders...)
 		add(readFile, process.files...)

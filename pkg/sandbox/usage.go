@@ -2,12 +2,16 @@ package sandbox
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // looks is how often a supervisor looks at memory, processes and time at most.
@@ -38,6 +42,8 @@ func (t *tree) look(most int) use {
 		t.others, t.learned = map[string]bool{}, now
 	}
 	shared := map[string]int64{} // by device and inode
+	var sharedFiles string       // what begins the keys of the files of [sharedFolder]
+	u.memory, sharedFiles = t.sharedMemory()
 	u.cpu = t.cpu
 	entries, _ := readNames("/proc")
 	for _, name := range slices.Backward(entries) { // the newest are the last
@@ -72,13 +78,30 @@ func (t *tree) look(most int) use {
 		opened(name, shared)
 	}
 	for key, size := range shared {
-		if key[0] == 'm' {
+		switch {
+		case key[0] == 'm':
 			u.memory += size
-		} else {
+		case sharedFiles == "" || !strings.HasPrefix(key, sharedFiles): // which counts as a whole
+
 			u.unlinked += size
 		}
 	}
 	return u
+}
+
+// sharedMemory is what the program's own [sharedFolder] holds, mapped or not, and how
+// the keys of its files begin; nothing where it has none.
+func (t *tree) sharedMemory() (bytes int64, files string) {
+	if !t.nested {
+		return 0, ""
+	}
+	path := "/proc/" + strconv.Itoa(t.first) + "/root" + sharedFolder
+	var fs unix.Statfs_t
+	var folder unix.Stat_t
+	if unix.Statfs(path, &fs) != nil || unix.Stat(path, &folder) != nil {
+		return 0, "" // it is not mounted yet, or has ended
+	}
+	return int64(fs.Blocks-fs.Bfree) * fs.Bsize, fmt.Sprintf("f%02x:%02x:", unix.Major(folder.Dev), unix.Minor(folder.Dev))
 }
 
 func number(text []byte) int64 {

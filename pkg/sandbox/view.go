@@ -43,6 +43,7 @@ func (p *Program) view(devices []string) []step {
 	for _, path := range slices.Concat(system.devices, devices) {
 		v.bind(path, path, unix.MOUNT_ATTR_NOSUID)
 	}
+	v.shared(p.Limits)
 	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
 		v.grant(resolved, readOnly)
 		v.grant(p.Args[0], readOnly)
@@ -123,6 +124,25 @@ type viewer struct {
 type mounted struct {
 	path  string
 	flags uint64
+}
+
+// sharedFolder is that of shared memory and of named semaphores, by which processes
+// of a pool lock and hand over arrays.
+const sharedFolder = "/dev/shm"
+
+// fewestShared is how many files it holds at least, each of a kilobyte of the kernel.
+const fewestShared = 4096
+
+// shared gives the program a folder of shared memory of its own: as large as its
+// memory may be, of which what is there counts.
+func (v *viewer) shared(l Limits) {
+	v.folder(sharedFolder)
+	data := fmt.Sprintf("mode=1777,nr_inodes=%d", max(l.Files, fewestShared))
+	if l.Memory > 0 {
+		data += fmt.Sprintf(",size=%d", l.Memory)
+	}
+	v.bound = append(v.bound, mounted{sharedFolder, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	v.steps = append(v.steps, step{Do: "mount", Source: "none", Target: newRoot + sharedFolder, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, Data: data})
 }
 
 // system shows what is there of the system's own. Links, as /bin is one on most

@@ -3,8 +3,11 @@ package mle
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
@@ -35,6 +39,8 @@ type checkLine struct {
 	Leaderboard string   `json:"leaderboard"` // a CSV file
 	Score       *float64 `json:"score"`       // null for no valid submission
 	Task        string   `json:"task"`        // a folder, or a name in --tasks
+	Competition string   `json:"competition"` // of MLE-bench, by its id
+	Answers     string   `json:"answers"`     // the file that the competition's answers are in
 	Submission  string   `json:"submission"`  // a CSV file
 	Program     *string  `json:"program"`     // the text of one
 }
@@ -64,6 +70,14 @@ type graded struct {
 	Why string `json:"why,omitempty"` // the submission is not valid
 }
 
+// scoredSubmission is what the grader of a competition of MLE-bench returns.
+type scoredSubmission struct {
+	ID      any    `json:"id"`
+	Score   any    `json:"score"` // not rounded; "nan" or "-inf" where it is that, null of a submission that is not valid
+	Valid   bool   `json:"valid"`
+	Message string `json:"message,omitempty"` // what is wrong with the submission
+}
+
 // ran is the score of a program.
 type ran struct {
 	ID             any      `json:"id"`
@@ -78,14 +92,14 @@ type ran struct {
 }
 
 var checker = env.LineChecker{
-	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"} or {"id", "task", "program"}; its score is medals and ranks, ` +
-		`MLE-bench's report, or the outcome of the program in its sandbox`,
+	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"}, {"id", "competition", "answers", "submission"} or {"id", "task", "program"}; ` +
+		`its score is medals and ranks, MLE-bench's report, what MLE-bench's grader returns, or the outcome of the program in its sandbox`,
 	Settings: func() any {
 		return &checkSettings{Interpreter: DefaultSettings().Program.Interpreter, Require: DefaultSettings().Sandbox.Require}
 	},
 	Line: func() any { return new(checkLine) },
 	Verifier: func(settings any) (func(line any) (any, error), error) {
-		v := &lineVerifier{settings: *settings.(*checkSettings), tasks: map[string]*task.Task{}}
+		v := &lineVerifier{settings: *settings.(*checkSettings), tasks: map[string]*task.Task{}, answers: map[string]*mlebench.Competition{}}
 		of := DefaultSettings()
 		of.Program.Interpreter, of.Sandbox.Require, of.Limits.WallSeconds = v.settings.Interpreter, v.settings.Require, v.settings.WallSeconds
 		of.Milestones = "submission"
@@ -103,14 +117,17 @@ type lineVerifier struct {
 	settings checkSettings
 	env      *Env
 
-	mu    sync.Mutex
-	tasks map[string]*task.Task
+	mu      sync.Mutex
+	tasks   map[string]*task.Task
+	answers map[string]*mlebench.Competition // by competition and file
 }
 
 func (v *lineVerifier) verdict(line checkLine) (any, error) {
 	switch {
 	case line.Leaderboard != "" && line.Task == "":
 		return rank(line)
+	case line.Competition != "" && line.Answers != "" && line.Submission != "" && line.Task == "" && line.Program == nil:
+		return v.gradeMLEBench(line)
 	case line.Task != "" && line.Submission != "" && line.Program == nil:
 		t, err := v.task(line.Task)
 		if err != nil {
@@ -124,7 +141,7 @@ func (v *lineVerifier) verdict(line checkLine) (any, error) {
 		}
 		return v.run(line, t)
 	}
-	return nil, exitcode.Dataf("a line has a leaderboard and a score, or a task and either a submission or a program")
+	return nil, exitcode.Dataf("a line has a leaderboard and a score, a competition with answers and a submission, or a task and either a submission or a program")
 }
 
 // task finds the task that a line names.
@@ -180,6 +197,50 @@ func grade(line checkLine, t *task.Task) any {
 		g.Why = err.Error()
 	}
 	return g
+}
+
+// gradeMLEBench grades a submission to a competition by files that are no task.
+func (v *lineVerifier) gradeMLEBench(line checkLine) (any, error) {
+	c, err := v.competition(line.Competition, line.Answers)
+	if err != nil {
+		return nil, err
+	}
+	g := scoredSubmission{ID: line.ID}
+	score, err := c.ScoreFile(line.Submission)
+	switch {
+	case err != nil:
+		g.Message = err.Error()
+	case math.IsNaN(score):
+		g.Score, g.Valid = "nan", true
+	case math.IsInf(score, 0):
+		g.Score, g.Valid = strings.TrimPrefix(strings.ToLower(fmt.Sprint(score)), "+"), true
+	default:
+		g.Score, g.Valid = score, true
+	}
+	return g, nil
+}
+
+// competition reads the answers of a competition, once.
+func (v *lineVerifier) competition(id, answers string) (*mlebench.Competition, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := id + "\n" + answers
+	if c, ok := v.answers[key]; ok {
+		return c, nil
+	}
+	competition, known := grader.Lookup(id)
+	if !known {
+		return nil, exitcode.Dataf("%q is no competition of MLE-bench", id)
+	}
+	content, err := plainfile.ReadWhole(answers)
+	if err != nil {
+		return nil, err
+	}
+	c, err := mlebench.OpenMLEBench(competition, content, mlebench.Board{})
+	if err == nil {
+		v.answers[key] = c
+	}
+	return c, err
 }
 
 func (v *lineVerifier) run(line checkLine, t *task.Task) (any, error) {

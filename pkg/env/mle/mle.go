@@ -12,6 +12,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/config"
@@ -122,6 +123,7 @@ func load(data *Data, folder string) (*env.TaskSet, error) {
 func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 	e := &Env{TaskSet: tasks, settings: *settings, style: styleOf(*settings), entries: map[string]*entry{}, tail: tailOfCharacters}
 	e.runner = newRunner(&e.settings)
+	var unranked []string
 	for _, of := range slices.Concat(tasks.Tasks(env.Train), tasks.Tasks(env.Test)) {
 		facts, err := tasks.Facts(of.ID)
 		if err != nil {
@@ -131,6 +133,9 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 		if err := json.Unmarshal([]byte(facts.Source), &s); err != nil {
 			return nil, exitcode.Dataf("task %q: its source: %w", of.ID, err)
 		}
+		if t, opened := facts.Opened.(*task.Task); opened && t.Board.Empty() {
+			unranked = append(unranked, of.ID)
+		}
 		folder := cmp.Or(facts.Folder, s.Folder)
 		e.entries[of.ID] = &entry{folder, s, sync.OnceValues(func() (*task.Task, error) {
 			if t, ok := facts.Opened.(*task.Task); ok {
@@ -138,6 +143,9 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 			}
 			return reopen(folder, s)
 		})}
+	}
+	if _, ranks := settings.humanRank(); ranks && len(unranked) > 0 {
+		tasks.Notes = append(tasks.Notes, fmt.Sprintf("%d tasks have no leaderboard, so env.quality: %s is their place in score_range instead: %s", len(unranked), settings.Quality, strings.Join(unranked, ", ")))
 	}
 	// A program takes longer where there is more to learn from.
 	tasks.Cost = func(id string) float64 {

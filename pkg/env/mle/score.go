@@ -108,7 +108,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 			v.Milestones = t.Grader.Milestones(x.submission)
 		}
 	}
-	trouble, reason := "", ""
+	trouble, reason, said := "", "", ""
 	score := 0.0
 	switch {
 	case x.End != sandbox.Exited || x.ExitCode != 0:
@@ -121,11 +121,17 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 	case x.submission == nil:
 		trouble, reason = "The program ended without a submission.csv.", "no submission"
 	default:
-		if score, err = t.Grader.Score(x.submission); err != nil {
+		score, err = t.Grader.Score(x.submission)
+		switch {
+		case err != nil:
 			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"
+		case math.IsNaN(score): // MLE-bench holds it for valid, and gives no medal for it
+			score, said = t.Range.Worst, "The submission is valid, and its score is not a number."
+		case math.IsInf(score, 0): // of an answer without any error: no score is better
+			score = t.Range.Best
 		}
 	}
-	v.Feedback = e.feedback(x.output, trouble)
+	v.Feedback = e.feedback(x.output, trouble+said)
 	if trouble != "" {
 		j.reason = reason
 		e.reward(v, nil, 0)
@@ -282,10 +288,12 @@ func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
 		v.NormalizedScore = e.quality(t, score)
 		credit = mlebench.Signed(score, t.LowerIsBetter())
 		add(partScore, credit)
-		add(partHumanRank, t.HumanRank(mlebench.Paper, score, e.settings.Boards == "both"))
-		add(partHumanRankMLEDojo, t.HumanRank(mlebench.MLEDojo, score, e.settings.Boards == "both"))
-		add(partAboveMedian, oneIf(t.Board.AboveMedian(score)))
-		add(partMedal, map[mlebench.Medal]float64{mlebench.Gold: 3, mlebench.Silver: 2, mlebench.Bronze: 1}[t.Board.Medal(score)])
+		if !t.Board.Empty() {
+			add(partHumanRank, t.HumanRank(mlebench.Paper, score, e.settings.Boards == "both"))
+			add(partHumanRankMLEDojo, t.HumanRank(mlebench.MLEDojo, score, e.settings.Boards == "both"))
+			add(partAboveMedian, oneIf(t.Board.AboveMedian(score)))
+			add(partMedal, map[mlebench.Medal]float64{mlebench.Gold: 3, mlebench.Silver: 2, mlebench.Bronze: 1}[t.Board.Medal(score)])
+		}
 	}
 	add(partPartialCredit, credit)
 	switch e.settings.Reward {
@@ -298,9 +306,10 @@ func (e *Env) reward(v *env.TurnVerdict, t *task.Task, score float64) {
 	}
 }
 
-// quality is the normalised score of a valid submission, 0 to 1.
+// quality is the normalised score of a valid submission, 0 to 1: a rank where the
+// recipe asks for one and the task has a leaderboard.
 func (e *Env) quality(t *task.Task, score float64) float64 {
-	if formula, ok := e.settings.humanRank(); ok {
+	if formula, ok := e.settings.humanRank(); ok && !t.Board.Empty() {
 		return t.HumanRank(formula, score, e.settings.Boards == "both")
 	}
 	quality, err := t.Normalised(score)

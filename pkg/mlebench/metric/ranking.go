@@ -10,8 +10,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// midRanks ranks values from 1; equal ones take the mean of their ranks.
-func midRanks(values []float64) []float64 {
+// MidRanks ranks values from 1; equal ones take the mean of their ranks.
+func MidRanks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
 		order[i] = i
@@ -44,7 +44,7 @@ func AUC(answers, scores []float64) (float64, error) {
 // area is the AUC by the sum of the ranks of class 1 (Mann and Whitney's U).
 func area(answers, scores []float64) float64 {
 	var sum, ones float64
-	for i, rank := range midRanks(scores) {
+	for i, rank := range MidRanks(scores) {
 		if answers[i] == 1 {
 			sum += rank
 			ones++

@@ -116,7 +116,7 @@ func Spearman(answers, predictions []float64) (float64, error) {
 			return 0, exitcode.Dataf("the %s are all %v: a rank correlation is not defined", column.of, column.values[0])
 		}
 	}
-	return finite(stat.Correlation(midRanks(answers), midRanks(predictions), nil))
+	return finite(stat.Correlation(MidRanks(answers), MidRanks(predictions), nil))
 }
 
 func constant(values []float64) bool {

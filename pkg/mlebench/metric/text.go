@@ -19,26 +19,24 @@ func Levenshtein(answers, predictions []string) (float64, error) {
 	}
 	var sum float64
 	for i := range answers {
-		sum += float64(distance(answers[i], predictions[i]))
+		sum += float64(EditDistance([]rune(answers[i]), []rune(predictions[i])))
 	}
 	return sum / float64(len(answers)), nil
 }
 
-// distance is the edit distance of two texts (Wagner and Fischer, row by row).
-func distance(a, b string) int {
-	other := []rune(a)
-	row := make([]int, len(other)+1)
+// EditDistance is the least number of elements inserted, deleted or replaced that
+// makes one sequence the other (Wagner and Fischer, row by row).
+func EditDistance[T comparable](a, b []T) int {
+	row := make([]int, len(a)+1)
 	for j := range row {
 		row[j] = j
 	}
-	i := 0
-	for _, r := range b {
-		i++
+	for i, element := range b {
 		diagonal := row[0]
-		row[0] = i
-		for j, o := range other {
+		row[0] = i + 1
+		for j, other := range a {
 			replaced := diagonal
-			if o != r {
+			if other != element {
 				replaced++
 			}
 			diagonal = row[j+1]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Modality   string `yaml:"modality" choices:"tabular,text,image,series,other"` // of the data
 	Complexity string `yaml:"complexity" choices:"low,medium,high"`               // an experienced engineer needs less than 2 hours, 2 to 10, more than 10 (AceGRPO App. A.2)
 	Source     string `yaml:"source"`                                             // where the data come from, and their licence
+
+	Competition string `yaml:"competition"` // of MLE-bench, by its id: graded as MLE-bench grades it; then none of the next five is set
 
 	Metric        string   `yaml:"metric"`
 	Direction     string   `yaml:"direction" choices:"minimize,maximize"` // of the metric; said twice, since a slip here turns a reward around
@@ -83,6 +86,60 @@ func (c *Config) validate(check *config.Checker) {
 			check.Choice(field, value)
 		}
 	}
+	direction := c.validateMetric(check)
+	if r := c.ScoreRange; r != nil {
+		switch {
+		case r.Worst == r.Best || math.IsInf(r.Worst-r.Best, 0):
+			check.Add("score_range", *r, "must be two different numbers")
+		case direction != "" && (r.Best < r.Worst) != (direction == metric.Minimize):
+			check.Add("score_range", *r, "runs the wrong way: %s is to %s", c.Metric, direction)
+		}
+	}
+	l := c.Limits
+	if !(l.WallSeconds > 0 && l.WallSeconds <= 7*24*3600) {
+		check.Add("limits.wall_seconds", l.WallSeconds, "must be above 0, and at most a week")
+	}
+	check.AtLeast("limits.memory_mb", l.MemoryMB, 16)
+	check.AtLeast("limits.processes", l.Processes, 1)
+	check.AtLeast("limits.file_mb", l.FileMB, 1)
+	check.AtLeast("limits.disk_mb", l.DiskMB, 1)
+	check.AtLeast("limits.gpus", l.GPUs, 0)
+}
+
+// validateCompetition finds a competition of MLE-bench, and fills in its metric and
+// direction.
+func (c *Config) validateCompetition(check *config.Checker) metric.Direction {
+	for field, set := range map[string]bool{
+		"metric": c.Metric != "", "direction": c.Direction != "", "id_column": c.IDColumn != "", "target_columns": c.TargetColumns != nil, "classes": c.Classes != nil,
+	} {
+		if set {
+			check.Add(field, nil, "must not be set: the competition %q decides it", c.Competition)
+		}
+	}
+	competition, known := grader.Lookup(c.Competition)
+	if !known {
+		check.Add("competition", c.Competition, "is no competition of MLE-bench; a competition of your own has a metric")
+		return ""
+	}
+	c.Metric, c.Direction = competition.Metric, string(metric.Maximize)
+	if competition.LowerIsBetter {
+		c.Direction = string(metric.Minimize)
+	}
+	if c.Modality == "" {
+		c.Modality = competition.Modality
+	}
+	if c.Complexity == "" && competition.Split != grader.Dev {
+		c.Complexity = string(competition.Split)
+	}
+	return metric.Direction(c.Direction)
+}
+
+// validateMetric checks how a task is graded, and says which scores are better; empty
+// where that is not known.
+func (c *Config) validateMetric(check *config.Checker) metric.Direction {
+	if c.Competition != "" {
+		return c.validateCompetition(check)
+	}
 	m, err := metric.Lookup(c.Metric)
 	switch {
 	case c.Metric == "":
@@ -111,21 +168,5 @@ func (c *Config) validate(check *config.Checker) {
 	if labels := slices.Sorted(slices.Values(c.Classes)); len(slices.Compact(labels)) < len(c.Classes) {
 		check.Add("classes", c.Classes, "has a label twice")
 	}
-	if r := c.ScoreRange; r != nil {
-		switch {
-		case r.Worst == r.Best || math.IsInf(r.Worst-r.Best, 0):
-			check.Add("score_range", *r, "must be two different numbers")
-		case err == nil && (r.Best < r.Worst) != (m.Direction == metric.Minimize):
-			check.Add("score_range", *r, "runs the wrong way: %s is to %s", m.Name, m.Direction)
-		}
-	}
-	l := c.Limits
-	if !(l.WallSeconds > 0 && l.WallSeconds <= 7*24*3600) {
-		check.Add("limits.wall_seconds", l.WallSeconds, "must be above 0, and at most a week")
-	}
-	check.AtLeast("limits.memory_mb", l.MemoryMB, 16)
-	check.AtLeast("limits.processes", l.Processes, 1)
-	check.AtLeast("limits.file_mb", l.FileMB, 1)
-	check.AtLeast("limits.disk_mb", l.DiskMB, 1)
-	check.AtLeast("limits.gpus", l.GPUs, 0)
+	return m.Direction
 }

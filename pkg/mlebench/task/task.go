@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
@@ -32,7 +33,7 @@ type Task struct {
 	Preview     string // of the public files, for prompts
 	Sample      string // the first lines of the sample submission: its header and three rows
 	Grader      *mlebench.Competition
-	Board       mlebench.Board  // private
+	Board       mlebench.Board  // private; empty where a competition of MLE-bench has none
 	PublicBoard *mlebench.Board // nil where there is none
 	Range       Range           // of normalised scores
 	Inputs      []Input         // every file that decides what a score or a prompt is
@@ -140,7 +141,7 @@ func (t *Task) findPublic() (err error) {
 		return exitcode.Dataf("public: %q is no folder", t.Public)
 	}
 	if t.Answers == "" {
-		if t.Answers, err = t.onlyAnswers(); err != nil {
+		if t.Answers, err = t.findAnswers(); err != nil {
 			return err
 		}
 	}
@@ -154,11 +155,15 @@ func (t *Task) findPublic() (err error) {
 	return nil
 }
 
-// onlyAnswers finds the one CSV file of the private folder.
-func (t *Task) onlyAnswers() (string, error) {
+// findAnswers finds the answers of a competition of MLE-bench, or the one CSV file of
+// the private folder.
+func (t *Task) findAnswers() (string, error) {
 	private, err := t.either("answers", "", "private", "prepared/private", "data/private")
 	if err != nil {
 		return "", err
+	}
+	if competition, is := grader.Lookup(t.Competition); is {
+		return t.either("answers", filepath.Join(private, competition.AnswersFile))
 	}
 	files, err := filepath.Glob(filepath.Join(t.Folder, private, "*.csv"))
 	if err != nil {
@@ -189,14 +194,19 @@ func (t *Task) readDescription() (err error) {
 
 // readGrader reads the boards and the answers.
 func (t *Task) readGrader() (err error) {
+	competition, ofMLEBench := grader.Lookup(t.Competition)
 	l := &t.Leaderboard
-	if l.File, err = t.either("leaderboard.file", l.File, "leaderboard.csv", "info/private_leaderboard.csv"); err != nil {
+	file, err := t.either("leaderboard.file", l.File, "leaderboard.csv", "info/private_leaderboard.csv")
+	switch {
+	case err == nil:
+		l.File = file
+		if t.Board, err = t.board(l.File); err != nil {
+			return err
+		}
+	case l.File != "" || !ofMLEBench:
 		return err
 	}
-	if t.Board, err = t.board(l.File); err != nil {
-		return err
-	}
-	if l.Public == "" {
+	if l.Public == "" && l.File != "" {
 		l.Public, _ = t.either("leaderboard.public", "", "info/public_leaderboard.csv") // none is fine
 	}
 	if l.Public != "" {
@@ -213,12 +223,19 @@ func (t *Task) readGrader() (err error) {
 	if err != nil {
 		return err
 	}
-	spec := mlebench.Spec{ID: t.Name, Metric: t.Metric, IDColumn: t.IDColumn, Columns: t.TargetColumns, Classes: t.Classes}
-	if t.Grader, err = mlebench.Open(spec, answers, t.Board); err != nil {
+	if ofMLEBench {
+		t.Grader, err = mlebench.OpenMLEBench(competition, answers, t.Board)
+	} else {
+		spec := mlebench.Spec{ID: t.Name, Metric: t.Metric, IDColumn: t.IDColumn, Columns: t.TargetColumns, Classes: t.Classes}
+		t.Grader, err = mlebench.Open(spec, answers, t.Board)
+	}
+	if err != nil {
 		return fmt.Errorf("answers %q: %w", t.Answers, err)
 	}
 	if t.ScoreRange != nil {
 		t.Range = *t.ScoreRange
+	} else if t.Board.Empty() {
+		return exitcode.Dataf("there is no leaderboard.csv, and score_range is not set: scores are normalised between the ends of one of them")
 	} else if t.Range.Worst, t.Range.Best = t.Board.Ends(); t.Range.Worst == t.Range.Best {
 		return exitcode.Dataf("score_range is not set, and all scores of %q are equal", l.File)
 	}
@@ -237,11 +254,21 @@ func (t *Task) board(name string) (mlebench.Board, error) {
 	return board, nil
 }
 
+// findSample finds the sample submission.
+func (t *Task) findSample() (err error) {
+	usual := []string{filepath.Join(t.Public, "sample_submission.csv"), filepath.Join(t.Public, "sampleSubmission.csv")}
+	if competition, is := grader.Lookup(t.Competition); is {
+		// MLE-bench's public copy of some samples is in an archive, and the private one is not.
+		usual = append(usual, filepath.Join(t.Public, competition.SampleFile), filepath.Join(filepath.Dir(t.Answers), competition.SampleFile))
+	}
+	t.SampleSubmission, err = t.either("sample_submission", t.SampleSubmission, usual...)
+	return err
+}
+
 // readSample checks that the sample submission is a submission: its columns and
 // ids are those of the answers.
 func (t *Task) readSample() (err error) {
-	public := filepath.Join(t.Public, "sample_submission.csv")
-	if t.SampleSubmission, err = t.either("sample_submission", t.SampleSubmission, public, filepath.Join(t.Public, "sampleSubmission.csv")); err != nil {
+	if err := t.findSample(); err != nil {
 		return err
 	}
 	content, err := t.read(t.SampleSubmission)
@@ -265,7 +292,7 @@ func (t *Task) Normalised(score float64) (float64, error) {
 // LowerIsBetter says the direction of the metric.
 func (t *Task) LowerIsBetter() bool { return t.Direction == string(metric.Minimize) }
 
-// HumanRank is the rank of a score, on the private board alone or on both
+// HumanRank is the rank of a score where there is a board, on the private board alone or on both
 // boards. On a board of baselines it is no rank among people; the caller says so.
 func (t *Task) HumanRank(formula mlebench.HumanRank, score float64, both bool) float64 {
 	if both && t.PublicBoard != nil {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -200,6 +201,7 @@ func (d *draft) readTasks() error {
 	for _, input := range environment.Set().Inputs {
 		d.identity.Data = append(d.identity.Data, DataFile{Path: input.Path, SHA256: input.SHA256})
 	}
+	d.notes = slices.Clone(environment.Set().Notes)
 	d.identity.DataLeftOut, d.identity.DataLeftOutNames = environment.Set().LeftOut, environment.Set().LeftOutNames
 	if err := r.Evaluation.CheckTasks(environment); err != nil {
 		return err
@@ -234,7 +236,7 @@ func (d *draft) tryPrompts(environment env.Env) error {
 	if err != nil {
 		return err
 	}
-	d.notes = promptroom.Notes(uses, p.Positions)
+	d.notes = append(d.notes, promptroom.Notes(uses, p.Positions)...)
 	if err := promptroom.Refuse(uses, p.Positions); err != nil {
 		return err
 	}

@@ -1,0 +1,83 @@
+package sandbox
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// usual is what programs of machine learning do, by the standard library.
+var usual = map[string]string{
+	"a lock":                 "import multiprocessing as m\nwith m.Lock(): print('ok')",
+	"semaphores, events":     "import multiprocessing as m\ns,e=m.Semaphore(2),m.Event(); s.acquire(); e.set(); print('ok' if e.is_set() else '')",
+	"a queue":                "import multiprocessing as m\ndef f(q): q.put('ok')\nq=m.Queue(); p=m.Process(target=f,args=(q,)); p.start(); print(q.get(timeout=60)); p.join()",
+	"a pool":                 "import multiprocessing as m\ndef f(x): return x*x\nwith m.Pool(3) as p: print('ok' if p.map(f,range(50))==[x*x for x in range(50)] else '')",
+	"futures of processes":   "from concurrent.futures import ProcessPoolExecutor as P\ndef f(x): return x+1\nwith P(2) as p: print('ok' if list(p.map(f,range(9)))==list(range(1,10)) else '')",
+	"futures of threads":     "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as p: print('ok' if sum(p.map(abs,range(99)))==4851 else '')",
+	"spawned processes":      "import multiprocessing as m,os\nif __name__=='__main__':\n c=m.get_context('spawn'); p=c.Process(target=print,args=('ok',),kwargs={'flush':True}); p.start(); p.join()",
+	"shared memory":          "from multiprocessing import shared_memory as s, Process\ndef f(n):\n h=s.SharedMemory(n); h.buf[0]=7; h.close()\nh=s.SharedMemory(create=True,size=1<<20); p=Process(target=f,args=(h.name,)); p.start(); p.join(); print('ok' if h.buf[0]==7 else ''); h.close(); h.unlink()",
+	"shared values":          "import multiprocessing as m\nv,a=m.Value('i',3),m.Array('d',range(5))\ndef f():\n with v.get_lock(): v.value+=1\n a[0]=9\np=m.Process(target=f); p.start(); p.join(); print('ok' if v.value==4 and a[0]==9 else '')",
+	"files of shared memory": "import mmap\nf=open('/dev/shm/x','w+b'); f.truncate(1<<20); h=mmap.mmap(f.fileno(),0); h[:2]=b'ok'; print(open('/dev/shm/x').read(2))",
+	"temporary files":        "import tempfile,os\nwith tempfile.TemporaryDirectory() as d:\n open(d+'/x','w').write('ok'); print(open(d+'/x').read())",
+	"a database":             "import sqlite3\nc=sqlite3.connect('x.db'); c.execute('create table t(a)'); c.execute('insert into t values(?)',('ok',)); c.commit(); print(c.execute('select a from t').fetchone()[0])",
+	"another program":        "import subprocess,sys\nprint(subprocess.run([sys.executable,'-c','print(\"ok\")'],capture_output=True,text=True,check=True).stdout)",
+	"a shell":                "import subprocess\nprint(subprocess.check_output('echo ok | cat',shell=True,text=True))",
+	"signals":                "import signal,os\ndef f(*a): print('ok')\nsignal.signal(signal.SIGUSR1,f); os.kill(os.getpid(),signal.SIGUSR1)",
+	"an alarm":               "import signal,time\ndef f(*a): print('ok'); raise SystemExit\nsignal.signal(signal.SIGALRM,f); signal.setitimer(signal.ITIMER_REAL,.05); time.sleep(60)",
+	"large pages":            "import mmap\nh=mmap.mmap(-1,64<<20); h.madvise(mmap.MADV_HUGEPAGE); h.write(b'x'*(64<<20)); print('ok')",
+	"half of the memory":     "x=bytearray(200<<20); print('ok')",
+	"threads that wait":      "import threading\nq=threading.Barrier(9)\nfor _ in range(8): threading.Thread(target=q.wait).start()\nq.wait(); print('ok')",
+	"asyncio":                "import asyncio\nasync def f(): await asyncio.sleep(.01); return 'ok'\nprint(asyncio.run(f()))",
+	"file locks":             "import fcntl\nf=open('l','w'); fcntl.flock(f,fcntl.LOCK_EX); fcntl.lockf(f,fcntl.LOCK_EX); print('ok')",
+	"compressed files":       "import gzip,zipfile,tarfile\ngzip.open('x.gz','wt').write('ok'); zipfile.ZipFile('x.zip','w').writestr('a','b'); tarfile.open('x.tar','w').add('x.gz'); print(gzip.open('x.gz','rt').read())",
+	"processors":             "import os\nprint('ok' if os.cpu_count()>0 and len(os.sched_getaffinity(0))>0 else '')",
+	"statvfs":                "import os,shutil\nprint('ok' if shutil.disk_usage('/dev/shm').free>0 and shutil.disk_usage('.').free>0 else '')",
+}
+
+// TestSharedMemory: what honest programs do works where there are namespaces, and nothing
+// of it is seen or left outside.
+func TestSharedMemory(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w way) {
+		if w.protection != nil && w.protection.Namespaces == nil {
+			return // they have no /dev/shm
+		}
+		for what, script := range usual {
+			p := w.program(t, script)
+			p.Limits.Memory, p.Limits.Processes = 512<<20, 64
+			r := w.do(t, p)
+			if r.End != Exited || r.ExitCode != 0 || strings.TrimSpace(r.Stdout.String()) != "ok" {
+				t.Errorf("%s: %s, exit code %d: %q %s", what, r.End, r.ExitCode, r.Stdout, r.Stderr)
+			}
+			left(t, what, p)
+		}
+		host, err := os.ReadDir("/dev/shm")
+		if err != nil {
+			t.Skipf("this host has no /dev/shm: %v", err)
+		}
+		p := w.program(t, "import os; print(os.listdir('/dev/shm'))\nopen('/dev/shm/lathe-evil','w')\nfrom multiprocessing import shared_memory as s; s.SharedMemory('lathe-evil-2',True,4096)")
+		if r := w.do(t, p); strings.TrimSpace(r.Stdout.String()) != "[]" {
+			t.Errorf("the host's /dev/shm has %d files, and the program sees %s %s", len(host), r.Stdout, r.Stderr)
+		}
+		// What is there counts as memory, mapped or not, with and without a name.
+		for _, script := range []string{
+			"for i in range(300): open('/dev/shm/%d'%i,'wb').write(b'x'*(1<<20))",
+			"import os\nx=[]\nfor i in range(300):\n f=open('/dev/shm/x','wb'); f.write(b'x'*(1<<20)); f.flush(); os.remove('/dev/shm/x'); x.append(f)",
+			"from multiprocessing import shared_memory as s\nx=[s.SharedMemory(create=True,size=1<<20) for i in range(300)]\nfor h in x: h.buf[:]=b'x'*(1<<20)",
+		} {
+			p := w.program(t, "import time\ntry: exec("+strconv.Quote(script)+")\nexcept OSError: pass\ntime.sleep(60)")
+			p.Limits.Memory = 64 << 20
+			// A mapped page that does not fit any more ends a program before a look does.
+			if r := w.do(t, p); r.End != OverMemory && r.Signal != syscall.SIGBUS {
+				t.Errorf("300 MB of shared memory: %s, exit code %d, signal %d, %d bytes at most: %s", r.End, r.ExitCode, r.Signal, r.PeakMemory, r.Stderr)
+			}
+		}
+		for _, name := range []string{"/dev/shm/lathe-evil", "/dev/shm/lathe-evil-2"} {
+			if _, err := os.Stat(name); err == nil {
+				t.Errorf("%s is there", name)
+			}
+		}
+	})
+}
