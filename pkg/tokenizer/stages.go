@@ -94,7 +94,9 @@ func readStage(kind string, raw json.RawMessage) (decoderKind, error) {
 	case "ByteFallback":
 		newStage := func(fused bool, form decodedAs) stage {
 			if fused {
-				return &held{one: func(text string) string { return runStages([]stage{&byteFallback{raw: form.raw}}, []string{text}, true) }}
+				return &held{one: func(text string) string {
+					return runStages([]stage{&byteFallback{raw: form.raw}}, []string{text}, true)
+				}}
 			}
 			return &byteFallback{raw: form.raw}
 		}
