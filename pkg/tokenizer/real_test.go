@@ -56,6 +56,31 @@ func TestRealFiles(t *testing.T) {
 	}
 }
 
+// TestKinds does the same with a small tokenizer of each kind
+// (testdata/peer/make_kinds.py).
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	var golden struct {
+		Texts []string
+		Kinds map[string]struct {
+			Tokenizer json.RawMessage
+			Own       []string
+			Rows      []realRow
+		}
+	}
+	must.Do(t, json.Unmarshal(unpacked(t, "kinds.json.gz"), &golden))
+	if len(golden.Kinds) != 13 {
+		t.Fatalf("%d kinds", len(golden.Kinds))
+	}
+	for name, kind := range golden.Kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tok := must.Get(Parse(kind.Tokenizer))(t)
+			checkReal(t, tok, tok, append(slices.Clone(golden.Texts), kind.Own...), kind.Rows)
+		})
+	}
+}
+
 func checkReal(t *testing.T, loaded, tok *Tokenizer, texts []string, rows []realRow) {
 	wrong := map[string]int{}
 	report := func(what, text string, got, want any) {

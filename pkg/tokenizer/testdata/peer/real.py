@@ -88,20 +88,19 @@ for path in sorted(folder.glob("*/tokenizer.json")):
     for text in all_texts:
         try:
             encoding = tokenizer.encode(text, add_special_tokens=False)
-        except Exception as e:  # the peer refuses the text
+            ids = encoding.ids
+            kept = [id for j, id in enumerate(ids) if j % 3 != 1]
+            rows.append({
+                "ids": ids,
+                "around": tokenizer.encode(text).ids,
+                "added": [[id, *offset] for id, offset in zip(ids, encoding.offsets) if id in added],
+                "kept": kept,
+                "decoded": tokenizer.decode(kept, skip_special_tokens=False),
+                "skipped": tokenizer.decode(kept, skip_special_tokens=True),
+                "whole": tokenizer.decode(ids, skip_special_tokens=False),
+            })
+        except BaseException as e:  # the peer panics, such as at a Strip of more than there is
             rows.append({"error": str(e)})
-            continue
-        ids = encoding.ids
-        kept = [id for j, id in enumerate(ids) if j % 3 != 1]
-        rows.append({
-            "ids": ids,
-            "around": tokenizer.encode(text).ids,
-            "added": [[id, *offset] for id, offset in zip(ids, encoding.offsets) if id in added],
-            "kept": kept,
-            "decoded": tokenizer.decode(kept, skip_special_tokens=False),
-            "skipped": tokenizer.decode(kept, skip_special_tokens=True),
-            "whole": tokenizer.decode(ids, skip_special_tokens=False),
-        })
     tokenizer.encode_special_tokens = True
     for text, row in zip(all_texts, rows):
         if "ids" in row:
