@@ -88,18 +88,16 @@ const shortPiece = 64
 // appendMerged starts from single characters and applies the merge of lowest
 // rank, the leftmost of equals, until none applies.
 func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
-	if len(piece) > shortPiece {
-		m := longMerges.Get().(*longMerge)
-		defer longMerges.Put(m)
-		m.start = t.appendSymbols(m.start[:0], piece)
-		return t.appendLong(ids, m)
+	if len(piece) <= shortPiece {
+		var buffer [2 * shortPiece]int32 // a byte may have two tokens to fall back on
+		if symbols := t.appendSymbols(buffer[:0], piece); len(symbols) <= shortPiece {
+			return t.appendShort(ids, symbols)
+		}
 	}
-	var buffer [2 * shortPiece]int32 // a byte may have two tokens to fall back on
-	symbols := t.appendSymbols(buffer[:0], piece)
-	if len(symbols) > shortPiece {
-		return t.appendLong(ids, &longMerge{start: symbols})
-	}
-	return t.appendShort(ids, symbols)
+	m := longMerges.Get().(*longMerge)
+	defer longMerges.Put(m)
+	m.start = t.appendSymbols(m.start[:0], piece)
+	return t.appendLong(ids, m)
 }
 
 // appendSymbols appends the tokens of single characters. Where one has none,

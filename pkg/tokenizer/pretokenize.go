@@ -36,16 +36,7 @@ func (t *Tokenizer) appendSteps(ids []int32, steps []step, piece string, at plac
 			piece = s.change(piece, at)
 		}
 		if s.tile != nil {
-			for piece != "" {
-				n := s.tile(t.characters, piece)
-				if i == len(steps)-1 {
-					ids = t.appendPiece(ids, piece[:n])
-				} else {
-					ids = t.appendSteps(ids, steps[i+1:], piece[:n], at)
-				}
-				piece, at = piece[n:], inside
-			}
-			return ids
+			return t.appendTiles(ids, s.tile, steps[i+1:], piece, at)
 		}
 		if s.cut != nil {
 			s.cut(piece, func(from, to int) {
@@ -60,6 +51,26 @@ func (t *Tokenizer) appendSteps(ids []int32, steps []step, piece string, at plac
 		return ids
 	}
 	return t.appendPiece(ids, piece)
+}
+
+// appendTiles cuts a piece by a pattern that matches everywhere, and goes on with
+// the steps behind it.
+func (t *Tokenizer) appendTiles(ids []int32, tile splitter, steps []step, piece string, at place) []int32 {
+	characters := t.characters
+	if len(steps) == 0 {
+		for piece != "" {
+			n := tile(characters, piece)
+			ids = t.appendPiece(ids, piece[:n])
+			piece = piece[n:]
+		}
+		return ids
+	}
+	for piece != "" {
+		n := tile(characters, piece)
+		ids = t.appendSteps(ids, steps, piece[:n], at)
+		piece, at = piece[n:], inside
+	}
+	return ids
 }
 
 // placeAt is the place of what begins so many bytes into a piece.
