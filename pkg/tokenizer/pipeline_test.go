@@ -103,9 +103,14 @@ func TestBehaviours(t *testing.T) {
 		invert   bool
 		want     string
 	}{
-		{"Isolated", false, "b|aa|,|c|a"}, {"Removed", false, "b|c"}, {"Removed", true, "aa|,|a"},
-		{"MergedWithPrevious", false, "baa|,|ca"}, {"MergedWithNext", false, "b|aa|,c|a"}, {"Contiguous", false, "b|aa,|c|a"},
-		{"MergedWithPrevious", true, "b|aa|,c|a"}, {"MergedWithNext", true, "baa|,|ca"},
+		{"Isolated", false, "b|aa|,|c|a"},
+		{"Removed", false, "b|c"},
+		{"Removed", true, "aa|,|a"},
+		{"MergedWithPrevious", false, "baa|,|ca"},
+		{"MergedWithNext", false, "b|aa|,c|a"},
+		{"Contiguous", false, "b|aa,|c|a"},
+		{"MergedWithPrevious", true, "b|aa|,c|a"},
+		{"MergedWithNext", true, "baa|,|ca"},
 	} {
 		cut := must.Get(cutter(find, c.behavior, c.invert))(t)
 		var got []string

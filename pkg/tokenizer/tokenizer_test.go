@@ -292,6 +292,12 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(hostileTokenizer()), []byte(`{"added_tokens_decoder":{"258":{"content":"<|end|>","lstrip":true}},"pad_token":"ab"}`), "a \t<|end|>cafe\u0301 \r\n")
 	f.Add(unpacked(f, "flags1.json.gz"), []byte(`{}`), "[WORD]whole [LEFT]\t\t [RIGHT]\u212b<|x y|>")
+	for _, components := range []string{
+		`"normalizer":{"type":"Prepend","prepend":"a"},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a+(?!b)|\\s"},"behavior":"MergedWithNext","invert":false},"decoder":{"type":"Metaspace","replacement":"a"}`,
+		`"normalizer":{"type":"Replace","pattern":{"String":""},"content":"a"},"pre_tokenizer":{"type":"Metaspace","replacement":"a","prepend_scheme":"first"},"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":"a","start":1,"stop":2}]}`,
+	} {
+		f.Add([]byte(`{"version":"1.0","added_tokens":[],`+components+`,"model":{"type":"BPE","unk_token":"b","byte_fallback":true,"vocab":{"a":0,"b":1,"aa":2,"<0xC3>":3},"merges":[["a","a"]]}}`), []byte(`{}`), "aab é\xffa")
+	}
 	f.Fuzz(func(t *testing.T, raw, config []byte, text string) {
 		folder := t.TempDir()
 		for name, content := range map[string][]byte{TokenizerFile: raw, ConfigFile: config} {

@@ -1,17 +1,29 @@
 package pattern
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
 	"pgregory.net/rapid"
-	"regexp"
 )
 
 // testSet has the sets of Go's own tables.
 func testSet(name string) []rune {
+	if ranges, ok := testSets.Load(name); ok {
+		return ranges.([]rune)
+	}
+	ranges := makeSet(name)
+	testSets.Store(name, ranges)
+	return ranges
+}
+
+var testSets sync.Map
+
+func makeSet(name string) []rune {
 	tables := map[string]*unicode.RangeTable{"L": unicode.L, "Lu": unicode.Lu, "N": unicode.N, "Nd": unicode.Nd, "space": unicode.White_Space}
 	if name == "word" {
 		return []rune{'0', '9', 'A', 'Z', '_', '_', 'a', 'z'}
