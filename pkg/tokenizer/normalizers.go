@@ -85,7 +85,7 @@ func readNormalizer(kind string, raw json.RawMessage) (n normalizer, err error) 
 	case "Replace":
 		return readReplace(raw)
 	default:
-		return n, fmt.Errorf("it is not supported")
+		return n, fmt.Errorf("it is not supported; NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, ByteLevel, Prepend and Replace are")
 	}
 	return n, objectFrom(raw, map[string]any{"type": &kind})
 }

@@ -263,7 +263,7 @@ func (f *tokenizerJSON) readPostProcessor(t *Tokenizer) error {
 		case kind == "RobertaProcessing":
 			err = t.readRoberta(raw)
 		default:
-			err = fmt.Errorf("it is not supported")
+			err = fmt.Errorf("it is not supported; ByteLevel, TemplateProcessing and RobertaProcessing are")
 		}
 		if err != nil {
 			return refused("post_processor %.100s: %w", kind, err)

@@ -257,7 +257,7 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 	case "WhitespaceSplit":
 		return t.addCut(eachIn(unicode.IsSpace), "Removed", false, objectFrom(raw, map[string]any{"type": &kind}))
 	}
-	return fmt.Errorf("it is not supported")
+	return fmt.Errorf("it is not supported; ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace and WhitespaceSplit are")
 }
 
 // addCut adds a step that cuts, unless there was an error before.

@@ -138,7 +138,7 @@ func readStage(kind string, raw json.RawMessage) (decoderKind, error) {
 		}
 		return decoderKind{stage: newStage}, err
 	}
-	return decoderKind{}, fmt.Errorf("it is not supported")
+	return decoderKind{}, fmt.Errorf("it is not supported; ByteLevel, Metaspace, ByteFallback, Fuse, Strip and Replace are")
 }
 
 // pass changes nothing.

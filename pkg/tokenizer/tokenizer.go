@@ -284,7 +284,7 @@ func (t *Tokenizer) EncodeText(text string) []int32 { return t.encode(nil, text,
 // Continue appends the tokens of a text, encoded as by Encode or, with spellOut,
 // as by EncodeText. What a tokenizer puts before every text (the ▁ of Llama 2)
 // it puts before this one only where it would do so within a text: behind
-// nothing, and behind an added token.
+// nothing, and behind an added token. The id -1 stands for text before.
 func (t *Tokenizer) Continue(ids []int32, text string, spellOut bool) []int32 {
 	at := beginning
 	if n := len(ids); n > 0 {
