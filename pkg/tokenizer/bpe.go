@@ -89,7 +89,7 @@ const shortPiece = 64
 // rank, the leftmost of equals, until none applies.
 func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
 	if len(piece) <= shortPiece {
-		var buffer [2 * shortPiece]int32 // a byte may have two tokens to fall back on
+		var buffer [shortPiece]int32 // a byte may have more tokens to fall back on
 		if symbols := t.appendSymbols(buffer[:0], piece); len(symbols) <= shortPiece {
 			return t.appendShort(ids, symbols)
 		}
