@@ -2,6 +2,7 @@ package chat
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/jinja"
@@ -56,14 +57,24 @@ func (c *templateChat) mark(v jinja.Value) jinja.Value {
 
 // encodeLiteral encodes a text with marks: what is marked is spelled out, the
 // rest encoded with its special tokens. Marks without a partner are dropped.
-func (c *templateChat) encodeLiteral(text string) []int32 {
-	var ids []int32
+func (c *templateChat) encodeLiteral(text string) []int32 { return c.encodeAfter(nil, text) }
+
+// someText are tokens behind which a text goes on: none that ends one.
+var someText = []int32{-1}
+
+// encodeAfter encodes a text with marks that follows other tokens.
+func (c *templateChat) encodeAfter(before []int32, text string) []int32 {
+	before = before[max(0, len(before)-1):]
+	return c.continueLiteral(slices.Clone(before), text)[len(before):]
+}
+
+func (c *templateChat) continueLiteral(ids []int32, text string) []int32 {
 	for text != "" {
 		i := strings.IndexAny(text, string(markStart)+string(markEnd))
 		if i < 0 {
-			return append(ids, c.tokenizer.Encode(text)...)
+			return c.tokenizer.Continue(ids, text, false)
 		}
-		ids = append(ids, c.tokenizer.Encode(text[:i])...)
+		ids = c.tokenizer.Continue(ids, text[:i], false)
 		rest, isStart := strings.CutPrefix(text[i:], string(markStart))
 		if !isStart {
 			text = text[i+len(string(markEnd)):]
@@ -74,7 +85,7 @@ func (c *templateChat) encodeLiteral(text string) []int32 {
 			text = rest
 			continue
 		}
-		ids = append(ids, c.tokenizer.EncodeText(name)...)
+		ids = c.tokenizer.Continue(ids, name, true)
 		text = after
 	}
 	return ids

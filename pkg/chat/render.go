@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/jinja"
@@ -23,23 +24,23 @@ func (c *templateChat) Render(conversation Conversation, o RenderOptions) (Rende
 	r := Rendered{Text: rendering.Text}
 	if o.SpellOut {
 		r.Text = unmark.Replace(rendering.Text)
-		r.TokenIDs, r.Assistant = c.tokens(rendering.Text, spans)
+		r.TokenIDs, r.Assistant = c.tokens(nil, rendering.Text, spans)
 		return r, nil
 	}
 	r.TokenIDs = c.tokenizer.Encode(r.Text)
-	r.Assistant = c.cover(r.Text, r.TokenIDs, spans)
+	r.Assistant = c.cover(nil, r.Text, r.TokenIDs, spans)
 	return r, nil
 }
 
-// tokens encodes a text with marks and says which tokens lie in the spans of
-// it.
-func (c *templateChat) tokens(marked string, spans []jinja.Span) (ids []int32, covered []bool) {
+// tokens encodes a text with marks that follows other tokens, and says which
+// tokens lie in the spans of it.
+func (c *templateChat) tokens(before []int32, marked string, spans []jinja.Span) (ids []int32, covered []bool) {
 	plain := make([]jinja.Span, len(spans))
 	for i, s := range spans {
 		plain[i] = jinja.Span{Start: len(unmark.Replace(marked[:s.Start])), End: len(unmark.Replace(marked[:s.End]))}
 	}
-	ids = c.encodeLiteral(marked)
-	return ids, c.cover(unmark.Replace(marked), ids, plain)
+	ids = c.encodeAfter(before, marked)
+	return ids, c.cover(before, unmark.Replace(marked), ids, plain)
 }
 
 // answers finds what the assistant says in a conversation whose template does
@@ -77,12 +78,12 @@ func (c *templateChat) answers(conversation Conversation, o RenderOptions, whole
 
 // cover marks the tokens of a text that have a byte in one of its spans, which
 // are in order.
-func (c *templateChat) cover(text string, ids []int32, spans []jinja.Span) []bool {
+func (c *templateChat) cover(before []int32, text string, ids []int32, spans []jinja.Span) []bool {
 	mask := make([]bool, len(ids))
-	spans = c.normalized(text, ids, spans)
+	spans = c.normalized(before, text, ids, spans)
 	start := 0
 	for i, id := range ids {
-		end := start + len(c.tokenizer.Decode([]int32{id}))
+		end := start + len(c.tokenizer.Piece(id))
 		for len(spans) > 0 && spans[0].End <= start {
 			spans = spans[1:]
 		}
@@ -94,20 +95,30 @@ func (c *templateChat) cover(text string, ids []int32, spans []jinja.Span) []boo
 
 // normalized moves spans of the text to where they are in the text that the
 // tokens stand for: the tokenizer may compose characters.
-func (c *templateChat) normalized(text string, ids []int32, spans []jinja.Span) []jinja.Span {
-	if len(spans) == 0 || len(c.tokenizer.Decode(ids)) == len(text) {
+func (c *templateChat) normalized(before []int32, text string, ids []int32, spans []jinja.Span) []jinja.Span {
+	if len(spans) == 0 || c.length(ids) == len(text) {
 		return spans
 	}
 	moved := make([]jinja.Span, len(spans))
-	from, length := 0, 0 // what was measured: bytes of the text, and of its tokens
+	measured := slices.Clone(before) // and the tokens of the text before from
+	from := 0
 	place := func(to int) int {
-		length += len(c.tokenizer.Decode(c.tokenizer.Encode(text[from:to])))
+		measured = c.tokenizer.Continue(measured, text[from:to], false)
 		from = to
-		return length
+		return c.length(measured) - c.length(before)
 	}
 	for i, s := range spans {
 		moved[i].Start = place(s.Start)
 		moved[i].End = place(s.End)
 	}
 	return moved
+}
+
+// length is the number of bytes that tokens stand for.
+func (c *templateChat) length(ids []int32) int {
+	n := 0
+	for _, id := range ids {
+		n += len(c.tokenizer.Piece(id))
+	}
+	return n
 }

@@ -85,7 +85,9 @@ func (c *templateChat) Continue(conversation []shard.Message, stopped bool) ([]i
 	if err != nil {
 		return nil, err
 	}
+	before := someText
 	if stopped {
+		before = c.stops[:1]
 		// What the template writes up to the end of the turn was sampled.
 		alone, err := c.after(conversation[:answered+1], answered, false)
 		if err != nil {
@@ -95,7 +97,7 @@ func (c *templateChat) Continue(conversation []shard.Message, stopped bool) ([]i
 			after = strings.TrimPrefix(after, alone[:end])
 		}
 	}
-	return c.encodeLiteral(after), nil
+	return c.encodeAfter(before, after), nil
 }
 
 // placeholder makes a text that stands for an answer while the template shows
@@ -150,10 +152,10 @@ func (c *templateChat) Demonstrate(conversation []shard.Message) (ids []int32, s
 		if err != nil {
 			return nil, nil, err
 		}
-		answering, own := c.tokens(answer, said)
+		answering, own := c.tokens(ids, answer, said)
 		ids, sampled = append(ids, answering...), append(sampled, own...)
 		if i == len(conversation)-1 {
-			closing := c.encodeLiteral(rest)
+			closing := c.encodeAfter(ids, rest)
 			ids, sampled = append(ids, closing...), append(sampled, make([]bool, len(closing))...)
 		}
 	}

@@ -78,8 +78,8 @@ func (m *matcher) longest(text string) (*addedToken, int) {
 	return found, length
 }
 
-// split calls yield with each token found and each stretch of text between
-// (nil and the stretch). With spellOut special tokens are passed over, and so
+// split calls yield with each token found and each stretch of text between: a
+// token with the text that it takes, or nil and the stretch. With spellOut special tokens are passed over, and so
 // is what lies within them.
 //
 // This is find_matches of the peer (tokenizers, src/tokenizer/
@@ -126,7 +126,7 @@ func (m *matcher) split(c *characters, text string, spellOut bool, yield func(*a
 		if done < start {
 			yield(nil, text[done:start])
 		}
-		yield(token, "")
+		yield(token, text[start:stop])
 		done = stop
 	}
 	if done < len(text) {

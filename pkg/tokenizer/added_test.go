@@ -37,7 +37,7 @@ func TestAddedTokensAmongBlanks(t *testing.T) {
 		var got []string
 		m.split(unicodeTables(), test.text, false, func(token *addedToken, text string) {
 			if token != nil {
-				text = "<" + token.content + ">"
+				text = "<" + token.content + ">" // and not the blanks that it takes
 			}
 			got = append(got, text)
 		})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"unicode/utf8"
 )
 
 // rule merges two adjacent tokens into one. The rules are applied by rank,
@@ -66,42 +67,115 @@ func (t *pairTable) find(left, right int32) (rank, id int32) {
 }
 
 // appendPiece encodes one piece of split text: a token that stands for the
-// whole piece, or what the merges make of its bytes.
+// whole piece, or what the merges make of its characters.
 func (t *Tokenizer) appendPiece(ids []int32, piece string) []int32 {
-	if len(piece) == 1 {
+	if len(piece) == 1 && t.complete {
 		return append(ids, t.byteID[piece[0]])
 	}
 	if id, ok := t.whole[piece]; ok {
 		return append(ids, id)
 	}
 	if len(piece) > shortPiece {
-		return t.appendLong(ids, piece)
+		return t.appendMerged(ids, piece)
 	}
 	return t.cache.append(ids, piece, t)
 }
 
-// appendMerged starts from single bytes and applies the merge of lowest rank,
-// the leftmost of equals, until none applies.
-func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
-	if len(piece) > shortPiece {
-		return t.appendLong(ids, piece)
-	}
-	return t.appendShort(ids, piece)
-}
-
-// shortPiece is the number of bytes up to which searching all pairs for the
-// lowest rank beats a heap.
+// shortPiece is the number of symbols up to which searching all pairs for the
+// lowest rank beats a heap, and of bytes up to which pieces are remembered.
 const shortPiece = 64
 
-func (t *Tokenizer) appendShort(ids []int32, piece string) []int32 {
-	var (
-		symbols, ranks, merged [shortPiece]int32 // ranks and results of each symbol with the next
-		n                      = len(piece)
-	)
-	for i := range n {
-		symbols[i] = t.byteID[piece[i]]
+// appendMerged starts from single characters and applies the merge of lowest
+// rank, the leftmost of equals, until none applies.
+func (t *Tokenizer) appendMerged(ids []int32, piece string) []int32 {
+	if len(piece) <= shortPiece {
+		var buffer [shortPiece]int32 // a byte may have more tokens to fall back on
+		if symbols := t.appendSymbols(buffer[:0], piece); len(symbols) <= shortPiece {
+			return t.appendShort(ids, symbols)
+		}
 	}
-	for i := range n - 1 {
+	m := longMerges.Get().(*longMerge)
+	defer longMerges.Put(m)
+	m.start = t.appendSymbols(m.start[:0], piece)
+	return t.appendLong(ids, m)
+}
+
+// appendSymbols appends the tokens of single characters. Where one has none,
+// its bytes may have; else it becomes the token for what is unknown, which the
+// peer puts before the next character that is known.
+func (t *Tokenizer) appendSymbols(symbols []int32, piece string) []int32 {
+	if t.complete {
+		for i := range len(piece) {
+			symbols = append(symbols, t.byteID[piece[i]])
+		}
+		return symbols
+	}
+	pending := false
+	for piece != "" {
+		id, size := t.symbol(piece)
+		character := piece[:size]
+		piece = piece[size:]
+		if id >= 0 {
+			if pending {
+				symbols, pending = append(symbols, t.unknown), false
+			}
+			symbols = append(symbols, id)
+			continue
+		}
+		if t.bytes {
+			character = string(byteRunes[character[0]])
+		}
+		before := len(symbols)
+		if symbols = t.appendFallback(symbols, character); len(symbols) > before {
+			continue
+		}
+		if t.unknown < 0 {
+			continue
+		}
+		if pending && !t.fuseUnknown {
+			symbols = append(symbols, t.unknown)
+		}
+		pending = true
+	}
+	if pending {
+		symbols = append(symbols, t.unknown)
+	}
+	return symbols
+}
+
+// symbol returns the token of a text's first character, or -1, and the size of
+// the character. A byte that is not UTF-8 is a character without a token.
+func (t *Tokenizer) symbol(text string) (id int32, size int) {
+	if t.bytes {
+		return t.byteID[text[0]], 1
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if id, ok := t.runeID[r]; ok && (r != utf8.RuneError || size > 1) {
+		return id, size
+	}
+	return -1, size
+}
+
+// appendFallback appends the tokens of a character's bytes, if all have one.
+func (t *Tokenizer) appendFallback(symbols []int32, character string) []int32 {
+	start := len(symbols)
+	for i := range len(character) {
+		id := t.fallback[character[i]]
+		if id < 0 {
+			return symbols[:start]
+		}
+		symbols = append(symbols, id)
+	}
+	return symbols
+}
+
+// appendShort merges up to shortPiece symbols.
+func (t *Tokenizer) appendShort(ids, symbols []int32) []int32 {
+	var (
+		ranks, merged [shortPiece]int32 // ranks and results of each symbol with the next
+		n             = len(symbols)
+	)
+	for i := range max(0, n-1) {
 		ranks[i], merged[i] = t.pairs.find(symbols[i], symbols[i+1])
 	}
 	for n > 1 {
@@ -139,25 +213,28 @@ type symbol struct{ id, previous, next, rank, merged int32 }
 // the least is the leftmost of the lowest rank. It is stale when the symbol
 // there has another rank by now.
 type longMerge struct {
+	start   []int32 // the tokens of single characters
 	symbols []symbol
 	heap    []uint64
 }
 
 var longMerges = sync.Pool{New: func() any { return new(longMerge) }}
 
-// appendLong is O(n log n) for a piece of n bytes, n < 2^31.
-func (t *Tokenizer) appendLong(ids []int32, piece string) []int32 {
-	if len(piece) > math.MaxInt32 {
+// appendLong is O(n log n) for n symbols, n < 2^31.
+func (t *Tokenizer) appendLong(ids []int32, m *longMerge) []int32 {
+	n := len(m.start)
+	if n > math.MaxInt32 {
 		panic("tokenizer: a single word of 2 GiB")
 	}
-	m := longMerges.Get().(*longMerge)
-	defer longMerges.Put(m)
-	m.symbols, m.heap = slices.Grow(m.symbols[:0], len(piece)), slices.Grow(m.heap[:0], len(piece))
-	for i := range len(piece) {
-		m.symbols = append(m.symbols, symbol{id: t.byteID[piece[i]], previous: int32(i - 1), next: int32(i + 1)})
+	if n == 0 {
+		return ids
 	}
-	m.symbols[len(piece)-1].next = -1
-	for i := range int32(len(piece)) {
+	m.symbols, m.heap = slices.Grow(m.symbols[:0], n), slices.Grow(m.heap[:0], n)
+	for i, id := range m.start {
+		m.symbols = append(m.symbols, symbol{id: id, previous: int32(i - 1), next: int32(i + 1)})
+	}
+	m.symbols[n-1].next = -1
+	for i := range int32(n) {
 		m.consider(t, i)
 	}
 	for i := len(m.heap) / heapWidth; i >= 0; i-- {

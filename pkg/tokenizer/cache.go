@@ -32,7 +32,7 @@ func (c *pieceCache) append(ids []int32, piece string, t *Tokenizer) []int32 {
 		return append(ids, entry.ids...)
 	}
 	start := len(ids)
-	ids = t.appendShort(ids, piece)
+	ids = t.appendMerged(ids, piece)
 	// The clones let go of the text and of the caller's slice.
 	slot.Store(&cachedPiece{piece: strings.Clone(piece), ids: slices.Clone(ids[start:])})
 	return ids

@@ -67,8 +67,8 @@ func (t *Tokenizer) applyConfig(config map[string]json.RawMessage) error {
 	if string(config["split_special_tokens"]) == "true" {
 		return fmt.Errorf("split_special_tokens is set, which is not implemented")
 	}
-	if prefix := config["add_prefix_space"]; !isNull(prefix) && string(prefix) != strconv.FormatBool(t.prefixSpace) {
-		return fmt.Errorf("add_prefix_space is %.100s, against %v in %s", prefix, t.prefixSpace, TokenizerFile)
+	if prefix := config["add_prefix_space"]; !isNull(prefix) && string(prefix) != strconv.FormatBool(t.prefixes) {
+		return fmt.Errorf("add_prefix_space is %.100s, against %v in %s", prefix, t.prefixes, TokenizerFile)
 	}
 	if err := t.applyAdded(config["added_tokens_decoder"]); err != nil {
 		return fmt.Errorf("added_tokens_decoder: %w", err)
@@ -91,6 +91,9 @@ func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
 			return fmt.Errorf("token %.100s: %w", key, err)
 		}
 		at := t.indexAdded(changed.content)
+		if id, ok := t.lookUp(changed.content); at < 0 && ok && strconv.Itoa(int(id)) == key {
+			at = t.promote(changed.content, id)
+		}
 		if at < 0 || strconv.Itoa(int(t.added[at].id)) != key {
 			return fmt.Errorf("token %.100q with id %.100s is not an added token of %s", changed.content, key, TokenizerFile)
 		}
@@ -156,14 +159,27 @@ func (t *Tokenizer) makeSpecial(content string, named bool) error {
 		t.added[at].special = t.added[at].special || named
 		return nil
 	}
-	raw, printable := fromPrintable(content)
-	id, ok := t.tokens[raw]
-	if !ok || !printable {
+	id, ok := t.lookUp(content)
+	if !ok {
 		return fmt.Errorf("%s has no token %.100q", TokenizerFile, content)
 	}
-	t.addedAt[content] = len(t.added)
-	t.added = append(t.added, addedToken{id: id, content: content, special: true})
+	t.added[t.promote(content, id)].special = true
 	return nil
+}
+
+// lookUp finds a token of the model's vocabulary by its name.
+func (t *Tokenizer) lookUp(name string) (int32, bool) {
+	key, ok := t.key(name)
+	id, known := t.tokens[key]
+	return id, ok && known
+}
+
+// promote makes an added token of one of the model's, and returns its index.
+func (t *Tokenizer) promote(content string, id int32) int {
+	at := len(t.added)
+	t.addedAt[content] = at
+	t.added = append(t.added, addedToken{id: id, content: content})
+	return at
 }
 
 // checkAdded refuses added tokens that tokenizer.json lacks.

@@ -9,7 +9,9 @@ import (
 // UTF-8 and, put together, equals what transformers' decode gives for all ids
 // at once: a character whose bytes are spread over tokens comes out with the
 // last of them, and U+FFFD stands for each maximal stretch of bytes that no
-// character can begin with (The Unicode Standard, section 3.9, table 3-8).
+// character can begin with (The Unicode Standard, section 3.9, table 3-8). Where
+// tokens such as <0x0A> stand for bytes, a character comes out when another
+// token follows, because U+FFFD stands for each byte of a run that is not UTF-8.
 //
 // A Decoder is for one sequence and not for concurrent use.
 type Decoder struct {
@@ -17,29 +19,68 @@ type Decoder struct {
 	SkipSpecial bool
 
 	tokenizer *Tokenizer
-	held      []byte // the beginning of a character, at most 3 bytes
+	form      decodedAs
+	held      []byte  // the beginning of a character, at most 3 bytes
+	stages    []stage // of a tokenizer with more than bytes, once a sequence has begun
 }
 
 // NewDecoder returns a decoder at the start of a sequence.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{tokenizer: t} }
 
+// NewByteDecoder returns a decoder whose text, put together, equals what Decode
+// gives: bytes that are no character come out as they are, and at once.
+func (t *Tokenizer) NewByteDecoder() *Decoder {
+	return &Decoder{tokenizer: t, form: decodedAs{raw: true}}
+}
+
 // Write takes the next ids and returns the text that is complete with them.
 func (d *Decoder) Write(ids ...int32) string {
 	var b strings.Builder
+	if d.tokenizer.decoders != nil {
+		d.begin()
+		return runStages(d.stages, d.names(ids), false)
+	}
 	for _, id := range ids {
-		if d.SkipSpecial && d.tokenizer.IsSpecial(id) {
+		if d.SkipSpecial && d.tokenizer.skipped(id) {
 			continue
 		}
-		d.held = append(d.held, d.tokenizer.piece(id)...)
+		if d.form.raw {
+			b.WriteString(d.tokenizer.Piece(id))
+			continue
+		}
+		d.held = append(d.held, d.tokenizer.Piece(id)...)
 		n := appendValid(&b, d.held)
 		d.held = append(d.held[:0], d.held[n:]...)
 	}
 	return b.String()
 }
 
-// Flush ends the sequence: it returns U+FFFD if a character was left
-// incomplete. The decoder can then take another sequence.
+func (d *Decoder) begin() {
+	if d.stages == nil {
+		d.stages = d.tokenizer.newStages(d.form)
+	}
+}
+
+// names lists the tokens as the decoders of the file know them.
+func (d *Decoder) names(ids []int32) []string {
+	names := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if name := d.tokenizer.name(id); name != "" && !(d.SkipSpecial && d.tokenizer.skipped(id)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Flush ends the sequence: it returns what was held back, and U+FFFD if a
+// character was left incomplete. The decoder can then take another sequence.
 func (d *Decoder) Flush() string {
+	if d.tokenizer.decoders != nil {
+		d.begin()
+		rest := runStages(d.stages, nil, true)
+		d.stages = nil
+		return rest
+	}
 	if len(d.held) == 0 {
 		return ""
 	}

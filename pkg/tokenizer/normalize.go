@@ -1,19 +1,21 @@
 package tokenizer
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // normalization holds the canonical normalization data of the peer (Unicode
-// 9.0). golang.org/x/text/unicode/norm is not used for two reasons: it knows
+// 9.0), or those with compatibility decompositions. golang.org/x/text/unicode/norm is not used for two reasons: it knows
 // later compositions and combining classes, which the peer does not apply, and
 // it follows the stream-safe format, which inserts U+034F after 30 combining
 // marks.
 type normalization struct {
 	class map[rune]uint8   // canonical combining classes that are not 0
-	full  map[rune][]rune  // full canonical decompositions but those of Hangul
+	full  map[rune][]rune  // full decompositions but those of Hangul
 	pair  map[[2]rune]rune // primary composites by their two parts
 	// stirs has a bit for each code point that NFC can change or move, or that
 	// can compose with what stands before it. A text without any is in NFC.
@@ -51,6 +53,48 @@ func (n *normalization) finish() {
 			set(r)
 		}
 	}
+}
+
+// compatibility is the normalization with compatibility decompositions.
+var compatibility = sync.OnceValue(func() *normalization {
+	canonical := &unicodeTables().norm
+	n := &normalization{class: canonical.class, full: maps.Clone(canonical.full), pair: canonical.pair}
+	maps.Copy(n.full, unicodeProperties().compatible)
+	n.finish()
+	for r := range unicodeProperties().compatible {
+		n.stirs[r/64] |= 1 << (r % 64)
+	}
+	return n
+})
+
+// decompose returns the decomposition (Unicode Standard Annex 15, form D).
+// Bytes that are not UTF-8 stay as they are.
+func (n *normalization) decompose(text string) string {
+	var out strings.Builder
+	out.Grow(len(text) + 16)
+	var segment composer
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		if size == 1 {
+			// ASCII and what is not UTF-8 neither moves nor changes.
+			segment.write(&out)
+			out.WriteByte(text[0])
+		} else {
+			segment.add(n, r)
+		}
+		text = text[size:]
+	}
+	segment.write(&out)
+	return out.String()
+}
+
+// write writes the decomposed form, and takes another stretch.
+func (c *composer) write(out *strings.Builder) {
+	c.sortMarks()
+	for _, r := range c.runes {
+		out.WriteRune(r)
+	}
+	c.reset()
 }
 
 // nfc returns the canonical composition (Unicode Standard Annex 15, form C).

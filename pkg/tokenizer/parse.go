@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,7 +14,7 @@ import (
 // refused is the data error for a file that is damaged or asks for something
 // that is not implemented exactly.
 func refused(format string, args ...any) error {
-	return exitcode.Dataf("this tokenizer cannot be used (byte-level BPE as of GPT-2, Llama 3 and Qwen2 can): %w", fmt.Errorf(format, args...))
+	return exitcode.Dataf("this tokenizer cannot be used: %w", fmt.Errorf(format, args...))
 }
 
 // tokenizerJSON is a tokenizer.json (huggingface/tokenizers, version "1.0")
@@ -28,12 +27,12 @@ type tokenizerJSON struct {
 }
 
 type modelJSON struct {
-	kind                 string // empty in files older than the field
-	dropout              *float64
-	prefix, suffix       *string
-	byteFallback, ignore bool
-	vocab                map[string]int32
-	merges               []mergeJSON
+	kind                       string // empty in files older than the field
+	dropout                    *float64
+	unknown, prefix, suffix    *string
+	fuse, byteFallback, ignore bool
+	vocab                      map[string]int32
+	merges                     []mergeJSON
 }
 
 // mergeJSON is a pair of pieces: ["a","b"], or "a b" in older files.
@@ -145,18 +144,21 @@ func Parse(raw []byte) (*Tokenizer, error) {
 		"decoder": &file.decode,
 		"model": func(d *json.Decoder) error {
 			return readObject(d, map[string]any{
-				"type": &model.kind, "dropout": &model.dropout, "unk_token": &ignored, "fuse_unk": &ignored,
+				"type": &model.kind, "dropout": &model.dropout, "unk_token": &model.unknown, "fuse_unk": &model.fuse,
 				"continuing_subword_prefix": &model.prefix, "end_of_word_suffix": &model.suffix,
 				"byte_fallback": &model.byteFallback, "ignore_merges": &model.ignore,
 				"vocab": &model.vocab, "merges": &model.merges,
 			}, "vocab", "merges")
 		},
-	}, "version", "added_tokens", "pre_tokenizer", "decoder", "model")
+	}, "version", "added_tokens", "model")
 	if err == nil && d.More() {
 		err = fmt.Errorf("more follows the end")
 	}
 	if err != nil {
 		return nil, refused("%w", err)
+	}
+	if file.version != "1.0" {
+		return nil, refused("version: got %.100q, want 1.0", file.version)
 	}
 	t := &Tokenizer{}
 	for _, step := range []func(*Tokenizer) error{
@@ -170,26 +172,26 @@ func Parse(raw []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// check refuses settings of the model that Encode would not honour. unk_token
-// and fuse_unk mean nothing where every byte has a token.
+// check refuses settings of the model that Encode would not honour.
 func (m *modelJSON) check(t *Tokenizer) error {
 	empty := func(s *string) bool { return s == nil || *s == "" }
 	switch {
 	case m.kind != "" && m.kind != "BPE":
-		return refused("the model is %.100q", m.kind)
+		return refused("model.type: got %.100q, want BPE", m.kind)
 	case m.dropout != nil && *m.dropout != 0:
-		return refused("dropout is set")
-	case !empty(m.prefix) || !empty(m.suffix):
-		return refused("a subword prefix or suffix is set")
-	case m.byteFallback:
-		return refused("byte_fallback is set")
+		return refused("model.dropout: got %v, want null (the same text must always have the same tokens)", *m.dropout)
+	case !empty(m.prefix):
+		return refused("model.continuing_subword_prefix: got %.100q, want none", *m.prefix)
+	case !empty(m.suffix):
+		return refused("model.end_of_word_suffix: got %.100q, want none", *m.suffix)
 	}
-	t.ignoreMerges = m.ignore
+	t.ignoreMerges, t.fuseUnknown = m.ignore, m.fuse
 	return nil
 }
 
-// parts lists the members of a component that is a Sequence, or the component
-// itself. A component that is null has no parts.
+// parts lists the members of a component that is a Sequence, and of the
+// sequences in it, or the component itself. A component that is null has no
+// parts.
 func parts(raw json.RawMessage, list string) ([]json.RawMessage, error) {
 	if isNull(raw) {
 		return nil, nil
@@ -198,8 +200,18 @@ func parts(raw json.RawMessage, list string) ([]json.RawMessage, error) {
 	if err != nil || kind != "Sequence" {
 		return []json.RawMessage{raw}, err
 	}
-	var members []json.RawMessage
-	return members, objectFrom(raw, map[string]any{"type": &kind, list: &members}, list)
+	var members, all []json.RawMessage
+	if err := objectFrom(raw, map[string]any{"type": &kind, list: &members}, list); err != nil {
+		return nil, err
+	}
+	for _, member := range members {
+		inner, err := parts(member, list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, inner...)
+	}
+	return all, nil
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
@@ -212,30 +224,9 @@ func kindOf(raw json.RawMessage) (string, error) {
 		err = json.Unmarshal(object["type"], &kind)
 	}
 	if err != nil {
-		return "", refused("a component is not an object with a type")
+		return "", fmt.Errorf("want an object with a type")
 	}
 	return kind, nil
-}
-
-func (f *tokenizerJSON) readNormalizer(t *Tokenizer) error {
-	if f.version != "1.0" {
-		return refused("version is %.100q", f.version)
-	}
-	members, err := parts(f.normalizer, "normalizers")
-	if err != nil {
-		return refused("normalizer: %w", err)
-	}
-	for _, raw := range members {
-		kind, err := kindOf(raw)
-		if err != nil {
-			return err
-		}
-		if kind != "NFC" || objectFrom(raw, map[string]any{"type": &kind}) != nil {
-			return refused("the normalizer %.100q is not NFC", kind)
-		}
-		t.composed = true
-	}
-	return nil
 }
 
 // byteLevelJSON is a ByteLevel pre-tokenizer, post-processor or decoder.
@@ -250,82 +241,8 @@ func readByteLevel(raw json.RawMessage) (byteLevelJSON, error) {
 	return b, err
 }
 
-// readPreTokenizer takes a split by a pattern that is known, if there is one,
-// and then ByteLevel.
-func (f *tokenizerJSON) readPreTokenizer(t *Tokenizer) error {
-	members, err := parts(f.preTokenizer, "pretokenizers")
-	if err != nil {
-		return refused("pre_tokenizer: %w", err)
-	}
-	kinds := make([]string, len(members))
-	for i, raw := range members {
-		if kinds[i], err = kindOf(raw); err != nil {
-			return err
-		}
-	}
-	if len(kinds) == 2 && kinds[0] == "Split" {
-		if err := t.readSplit(members[0]); err != nil {
-			return err
-		}
-		kinds, members = kinds[1:], members[1:]
-	}
-	if !slices.Equal(kinds, []string{"ByteLevel"}) {
-		return refused("the pre_tokenizer is not ByteLevel, or a Split followed by ByteLevel")
-	}
-	b, err := readByteLevel(members[0])
-	if err != nil {
-		return refused("pre_tokenizer: %w", err)
-	}
-	t.prefixSpace, t.gpt2 = b.addPrefixSpace, b.useRegex
-	return nil
-}
-
-func (t *Tokenizer) readSplit(raw json.RawMessage) error {
-	var (
-		kind, behavior string
-		pattern        map[string]string
-		invert         bool
-	)
-	err := objectFrom(raw, map[string]any{
-		"type": &kind, "pattern": &pattern, "behavior": &behavior, "invert": &invert,
-	}, "pattern", "behavior", "invert")
-	if err != nil {
-		return refused("the Split of the pre_tokenizer: %w", err)
-	}
-	expression := pattern["Regex"]
-	split, known := splitters[expression]
-	if !known || len(pattern) != 1 {
-		return refused("the split pattern %.300q is not one of GPT-2, Llama 3 and Qwen2", expression)
-	}
-	if behavior != "Isolated" || invert {
-		return refused("the Split of the pre_tokenizer is %.100q, inverted: %v; Isolated is implemented", behavior, invert)
-	}
-	t.pattern, t.split = expression, split
-	return nil
-}
-
-func (f *tokenizerJSON) readDecoder(*Tokenizer) error {
-	members, err := parts(f.decode, "decoders")
-	if err != nil {
-		return refused("decoder: %w", err)
-	}
-	if len(members) == 1 {
-		kind, err := kindOf(members[0])
-		if err != nil {
-			return err
-		}
-		if kind == "ByteLevel" {
-			if _, err := readByteLevel(members[0]); err != nil {
-				return refused("decoder: %w", err)
-			}
-			return nil
-		}
-	}
-	return refused("the decoder is not ByteLevel")
-}
-
 // readPostProcessor takes ByteLevel, which only moves offsets, and at most one
-// TemplateProcessing.
+// that puts special tokens around a text.
 func (f *tokenizerJSON) readPostProcessor(t *Tokenizer) error {
 	members, err := parts(f.postProcessor, "processors")
 	if err != nil {
@@ -334,18 +251,22 @@ func (f *tokenizerJSON) readPostProcessor(t *Tokenizer) error {
 	for _, raw := range members {
 		kind, err := kindOf(raw)
 		if err != nil {
-			return err
+			return refused("post_processor: %w", err)
 		}
 		switch {
 		case kind == "ByteLevel":
 			_, err = readByteLevel(raw)
-		case kind == "TemplateProcessing" && t.before == nil && t.after == nil:
+		case t.before != nil:
+			err = fmt.Errorf("more than one that puts tokens around a text is not supported")
+		case kind == "TemplateProcessing":
 			err = t.readTemplate(raw)
+		case kind == "RobertaProcessing":
+			err = t.readRoberta(raw)
 		default:
-			err = fmt.Errorf("%.100q is not ByteLevel or one TemplateProcessing", kind)
+			err = fmt.Errorf("it is not supported; ByteLevel, TemplateProcessing and RobertaProcessing are")
 		}
 		if err != nil {
-			return refused("post_processor: %w", err)
+			return refused("post_processor %.100s: %w", kind, err)
 		}
 	}
 	return nil
@@ -359,17 +280,20 @@ func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
 		TypeID int32  `json:"type_id"`
 	}
 	var (
-		kind   string
-		pair   any
-		single []struct{ Sequence, SpecialToken *reference }
-		tokens map[string]struct {
+		kind          string
+		pair, ignored any
+		single        []struct{ Sequence, SpecialToken *reference }
+		tokens        map[string]struct {
 			ID     string   `json:"id"`
 			IDs    []int32  `json:"ids"`
 			Tokens []string `json:"tokens"`
 		}
 	)
-	err := objectFrom(raw, map[string]any{"type": &kind, "single": &single, "pair": &pair, "special_tokens": &tokens},
-		"single", "special_tokens")
+	err := objectFrom(raw, map[string]any{
+		"type": &kind, "single": &single, "pair": &pair, "special_tokens": &tokens,
+		// Left behind by those who made a file out of another one; the peer passes over them.
+		"add_prefix_space": &ignored, "trim_offsets": &ignored, "use_regex": &ignored,
+	}, "single", "special_tokens")
 	if err != nil {
 		return err
 	}
@@ -402,4 +326,25 @@ func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
 		return fmt.Errorf("the template has the sequence A %d times, not once", sequences)
 	}
 	return nil
+}
+
+// readRoberta takes the tokens that stand around every text.
+func (t *Tokenizer) readRoberta(raw json.RawMessage) error {
+	var kind string
+	var trim, prefix bool
+	var around [2][2]json.RawMessage // cls and sep, each a name and an id
+	err := objectFrom(raw, map[string]any{
+		"type": &kind, "cls": &around[0], "sep": &around[1], "trim_offsets": &trim, "add_prefix_space": &prefix,
+	}, "cls", "sep")
+	var ids [2]int32
+	for i := range around {
+		if err == nil {
+			err = json.Unmarshal(around[i][1], &ids[i])
+		}
+		if err == nil && (ids[i] < 0 || int(ids[i]) >= len(t.pieces)) {
+			err = fmt.Errorf("a token has id %d of %d", ids[i], len(t.pieces))
+		}
+	}
+	t.before, t.after = ids[:1:1], ids[1:]
+	return err
 }

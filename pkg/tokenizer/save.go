@@ -15,7 +15,7 @@ import (
 // format give the same bytes. maxTokens is the longest sequence of the model
 // that the tokenizer serves.
 func (t *Tokenizer) Files(format ChatFormat, maxTokens int) (map[string][]byte, error) {
-	if !t.isOwn() {
+	if t.own == nil {
 		return nil, exitcode.Bugf("the files of a tokenizer that Lathe did not create are copied, not written")
 	}
 	if _, err := NewChat(t, format); err != nil {
@@ -103,18 +103,6 @@ type (
 	}
 )
 
-// isOwn reports whether the tokenizer is of the kind that NewBytes, Train and
-// TrainNumbers make, for which tokenizerJSON says everything.
-func (t *Tokenizer) isOwn() bool {
-	for _, a := range t.added {
-		if !a.special || a.singleWord || a.leftStrip || a.rightStrip || a.normalized {
-			return false
-		}
-	}
-	return !t.composed && (t.pattern == "" || t.pattern == patternLlama3 && !t.gpt2) && !t.prefixSpace && !t.ignoreMerges &&
-		len(t.before)+len(t.after) == 0 && len(t.tokens)+len(t.added) == len(t.pieces)
-}
-
 func (t *Tokenizer) tokenizerJSON() *writtenTokenizer {
 	byteLevel := func(useRegex bool) *writtenByteLevel {
 		return &writtenByteLevel{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex}
@@ -122,13 +110,13 @@ func (t *Tokenizer) tokenizerJSON() *writtenTokenizer {
 	file := &writtenTokenizer{
 		Version:      "1.0",
 		AddedTokens:  []writtenAdded{},
-		PreTokenizer: byteLevel(t.gpt2),
+		PreTokenizer: byteLevel(t.own.gpt2),
 		Decoder:      byteLevel(true),
 		Model:        writtenBPE{Type: "BPE", Vocab: map[string]int32{}, Merges: make([][2]string, len(t.merges))},
 	}
-	if t.pattern != "" {
-		split := &writtenSplit{Type: "Split", Pattern: map[string]string{"Regex": t.pattern}, Behavior: "Isolated"}
-		file.PreTokenizer = &writtenSequence{Type: "Sequence", Pretokenizers: []any{split, byteLevel(t.gpt2)}}
+	if t.own.pattern != "" {
+		split := &writtenSplit{Type: "Split", Pattern: map[string]string{"Regex": t.own.pattern}, Behavior: "Isolated"}
+		file.PreTokenizer = &writtenSequence{Type: "Sequence", Pretokenizers: []any{split, byteLevel(t.own.gpt2)}}
 	}
 	for _, a := range t.added {
 		file.AddedTokens = append(file.AddedTokens, writtenAdded{ID: a.id, Content: a.content, Special: true})

@@ -21,8 +21,7 @@ func Train(texts []string, vocabSize int, specials []string, roles Roles) (*Toke
 	if vocabSize < 256+len(specials) {
 		return nil, exitcode.Usagef("a vocabulary of %d cannot hold 256 bytes and %d special tokens", vocabSize, len(specials))
 	}
-	t := &Tokenizer{tokens: map[string]int32{}, gpt2: true}
-	t.addBytes()
+	t := newOwn(ownSplit{gpt2: true})
 	t.learnMerges(newTrainer(texts, splitGPT2), vocabSize-len(specials))
 	return t, t.finishOwn(specials, roles)
 }
@@ -35,15 +34,14 @@ func TrainNumbers(texts []string, vocabSize int, specials []string, roles Roles)
 	if vocabSize < 256+digitGroups+len(specials) {
 		return nil, exitcode.Usagef("a vocabulary of %d cannot hold 256 bytes, %d groups of digits and %d special tokens", vocabSize, digitGroups, len(specials))
 	}
-	t := &Tokenizer{tokens: map[string]int32{}, pattern: patternLlama3, split: splitters[patternLlama3]}
-	t.addBytes()
+	t := newOwn(ownSplit{pattern: patternLlama3})
 	t.addDigitGroups()
 	trainer := newTrainer(texts, func(c *characters, text string) int {
 		// A number's merges are made: each of its bytes stands by itself.
 		if '0' <= text[0] && text[0] <= '9' {
 			return 1
 		}
-		return t.split(c, text)
+		return splitters[patternLlama3](c, text)
 	})
 	t.learnMerges(trainer, vocabSize-len(specials))
 	return t, t.finishOwn(specials, roles)

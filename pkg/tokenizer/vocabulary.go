@@ -2,66 +2,128 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
-// readVocabulary places the tokens of the model and the added tokens. Their
-// ids must be 0 up to their number, each once: the peer gives ids of its own to
-// added tokens elsewhere.
+// maxTokens bounds ids: the largest vocabulary of a published policy has some
+// 260,000.
+const maxTokens = 1 << 22
+
+// readVocabulary places the tokens of the model and the added tokens. An id
+// that nothing has stands for no text. Added tokens beside the vocabulary must
+// have the ids that the peer gives them: behind it, in their order.
 func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 	vocab := f.model.vocab
 	added, err := f.readAdded()
 	if err != nil {
 		return err
 	}
-	size := len(vocab)
+	size, next := 0, int32(len(vocab))
+	taken := make(map[int32]string, len(vocab)+len(added))
+	take := func(content string, id int32) error {
+		if id < 0 || id >= maxTokens {
+			return exitcode.Dataf("token %.100q has id %d; ids from 0 to %d are supported", content, id, maxTokens-1)
+		}
+		if other, ok := taken[id]; ok {
+			return exitcode.Dataf("token %.100q has id %d, which %.100q has, too", content, id, other)
+		}
+		taken[id] = content
+		size = max(size, int(id)+1)
+		return nil
+	}
+	for content, id := range vocab {
+		if err := take(content, id); err != nil {
+			return err
+		}
+	}
 	for _, a := range added {
-		id, ok := vocab[a.content]
-		switch {
-		case !ok:
-			if a.id != int32(size) {
-				return exitcode.Dataf("added token %.100q has id %d; the next free id is %d", a.content, a.id, size)
-			}
-			size++
-		case id != a.id:
+		if id, ok := vocab[a.content]; ok && id != a.id {
 			return exitcode.Dataf("added token %.100q has id %d, and %d in the vocabulary", a.content, a.id, id)
+		} else if !ok {
+			if a.id != next {
+				return exitcode.Dataf("added token %.100q has id %d; the next free id is %d", a.content, a.id, next)
+			}
+			if err := take(a.content, a.id); err != nil {
+				return err
+			}
+			next++
 		}
 	}
 	t.added = added
 	t.pieces = make([]string, size)
-	taken := make([]bool, size)
+	if t.decoders != nil {
+		t.names = make([]string, size)
+	}
 	t.tokens = make(map[string]int32, len(vocab))
-	for text, id := range vocab {
-		if id < 0 || int(id) >= size || taken[id] {
-			return exitcode.Dataf("token %.100q has id %d, which is taken or not below the vocabulary's size of %d", text, id, size)
-		}
-		taken[id] = true
-		piece, ok := fromPrintable(text)
-		if !ok || piece == "" {
-			// No text reaches a token that is not spelled in the characters
-			// that stand for bytes, unless it is an added one.
-			t.pieces[id] = text
-			continue
-		}
-		t.pieces[id] = piece
-		t.tokens[piece] = id
-	}
-	for _, a := range added {
-		if _, ok := vocab[a.content]; !ok {
-			if taken[a.id] {
-				return exitcode.Dataf("added token %.100q has id %d, which another token has", a.content, a.id)
-			}
-			taken[a.id] = true
+	for name, id := range vocab {
+		t.setPiece(id, name)
+		if key, ok := t.key(name); ok {
+			t.tokens[key] = id
 		}
 	}
+	return f.readAlphabet(t)
+}
+
+// setPiece says what a token is called, and with it what it stands for.
+func (t *Tokenizer) setPiece(id int32, name string) {
+	if t.decoders == nil {
+		t.pieces[id] = decodedForm(name)
+		return
+	}
+	t.names[id] = name
+	if t.middle == nil {
+		t.middle = t.newStages(decodedAs{raw: true, middle: true})
+	}
+	t.pieces[id] = runStages(t.middle, []string{name}, true)
+}
+
+// key is the text that becomes the token of a name. No text becomes a token
+// that is not spelled in the characters that stand for bytes, where the model
+// works on these.
+func (t *Tokenizer) key(name string) (string, bool) {
+	if !t.bytes {
+		return name, name != ""
+	}
+	key, ok := fromPrintable(name)
+	return key, ok && key != ""
+}
+
+// readAlphabet finds the tokens of single characters, and what is done with
+// characters that have none.
+func (f *tokenizerJSON) readAlphabet(t *Tokenizer) error {
+	vocab := f.model.vocab
+	t.complete, t.unknown = t.bytes, -1
+	t.runeID = map[rune]int32{}
 	for b := range 256 {
-		id, ok := vocab[string(byteRunes[b])]
-		if !ok {
-			return exitcode.Dataf("the vocabulary has no token for byte %#02x", b)
+		t.byteID[b], t.fallback[b] = -1, -1
+		if t.bytes {
+			if id, ok := vocab[string(byteRunes[b])]; ok {
+				t.byteID[b] = id
+			} else {
+				t.complete = false
+			}
 		}
-		t.byteID[b] = id
+		if id, ok := vocab[fmt.Sprintf("<0x%02X>", b)]; ok && f.model.byteFallback {
+			t.fallback[b] = id
+		}
+	}
+	if !t.bytes {
+		for name, id := range vocab {
+			if r, size := utf8.DecodeRuneInString(name); size == len(name) && size > 0 {
+				t.runeID[r] = id
+			}
+		}
+	}
+	if name := f.model.unknown; name != nil && !t.complete {
+		id, ok := vocab[*name]
+		if !ok {
+			return exitcode.Dataf("model.unk_token: the vocabulary has no token %.100q, and none for some characters", *name)
+		}
+		t.unknown = id
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ func (s *Sampler) watch() func(response []int32) bool {
 	if s.stops.Empty() {
 		return nil
 	}
-	matcher := s.stops.Matcher()
+	matcher, decoder := s.stops.Matcher(), s.Chat.Tokenizer().NewByteDecoder()
 	return func(response []int32) bool {
-		_, found := matcher.Write(s.Chat.Tokenizer().Decode(response[len(response)-1:]))
+		_, found := matcher.Write(decoder.Write(response[len(response)-1]))
 		return found
 	}
 }
@@ -29,9 +29,9 @@ func (s *Sampler) end(p *part, r *remote.Reply) (content string) {
 		said = said[:len(said)-1]
 	}
 	tokenizer := s.Chat.Tokenizer()
-	matcher := s.stops.Matcher()
-	for i := range said {
-		match, found := matcher.Write(tokenizer.Decode(said[i : i+1]))
+	matcher, decoder := s.stops.Matcher(), tokenizer.NewByteDecoder()
+	for i, id := range said {
+		match, found := matcher.Write(decoder.Write(id))
 		if !found {
 			continue
 		}

@@ -203,12 +203,12 @@ func (s *Server) answer(r *http.Request, ask request) (answer map[string]any, n,
 		return nil, n, http.StatusBadRequest, fmt.Errorf("the stop string would be taken out of the response")
 	}
 	matched := ""
-	matcher := set.Matcher()
+	matcher, decoder := set.Matcher(), l.chat.Tokenizer().NewByteDecoder()
 	completions, err := l.engine.Generate(r.Context(), []policy.Request{{
 		Prompt: ask.Prompt, MaxNewTokens: ask.MaxTokens, StopTokens: stops, Stream: stream,
 		Sampling: policy.Sampling{Temperature: *ask.Temperature, TopK: ask.TopK, TopP: *ask.TopP},
 		Watch: func(response []int32) bool {
-			match, found := matcher.Write(l.chat.Tokenizer().Decode(response[len(response)-1:]))
+			match, found := matcher.Write(decoder.Write(response[len(response)-1]))
 			matched = match.Stop
 			return found
 		},
@@ -270,7 +270,7 @@ func (s *Server) logProbs(ask request, tok *tokenizer.Tokenizer, c policy.Comple
 	content, tokens, values := []any{}, []string{}, []float32{}
 	pending := "" // llama.cpp has no entry for a token that ends inside a character
 	for i, id := range c.TokenIDs {
-		text := tok.Decode([]int32{id})
+		text := tok.Piece(id)
 		entry := map[string]any{"token": text, "bytes": []byte(text), "logprob": c.LogProbs[i], "top_logprobs": []any{}}
 		if s.Dialect == "llama.cpp" {
 			if pending += text; !utf8.ValidString(pending) {
