@@ -21,11 +21,11 @@ const module = "github.com/lathe-rl/lathe/"
 // floors below its own, and from its own folder. PATH/... means PATH and all
 // below it; an exact name counts first.
 var floors = [][]string{
-	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest"},
+	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest", "pkg/gguf/gguftest"},
 	{"pkg/plainfile", "pkg/mlebench/metric"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench", "pkg/policy/kvcache"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
-	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
+	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gguf", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
 	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/loss", "pkg/pysource"},
 	{"pkg/child/stdio", "pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
 	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"pkg/loss/preset"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
-	{"pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},
+	{"pkg/gguf/folder", "pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},
 	{"pkg/policy/backend", "pkg/policy/bench"},
 	{"pkg/policy/remote/remotetest", "pkg/stage"},
 	{"pkg/stage/trainer"},
