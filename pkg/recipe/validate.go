@@ -136,10 +136,10 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 	w.Optimizer.Validate(c, "warm_start.optimizer")
 	if w.Data != nil {
 		w.Data.Validate(c, "warm_start.data")
-		switch {
-		case w.Steps == 0:
+		if w.Steps == 0 {
 			c.Add("warm_start.data", nil, "is learned from in no step: set warm_start.steps, or leave it out")
-		case w.Pool != "" || len(w.Kinds) > 0 || w.Improve > 0 || w.Diverge > 0:
+		}
+		if w.Pool != "" || len(w.Kinds) > 0 || w.Improve > 0 || w.Diverge > 0 {
 			c.Add("warm_start.data", nil, "takes the place of demonstrations: leave warm_start.pool, kinds, improve and diverge out")
 		}
 	}
