@@ -11,6 +11,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/gguf/folder"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -66,6 +67,7 @@ type inspection struct {
 	SHA256        string                    `json:"model_sha256"`
 	Adapter       *adapterInspection        `json:"adapter"` // null unless the folder is an adapter's; all else is its base's
 	GPU           *gpuPlans                 `json:"gpu"`     // null without --gpu
+	Source        *folder.Source            `json:"source"`  // null unless the weights, or those that they were trained from, were imported
 }
 
 type adapterInspection struct {
@@ -121,6 +123,9 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 		MaxTokens: found.Config.MaxPositionEmbeddings, Tied: found.Config.TieWordEmbeddings,
 		Files: found.Files, Stored: found.Stored, WeightBytes: found.WeightBytes, Memory: found.Memory, FLOPs: found.FLOPs, SHA256: found.SHA256,
 	}
+	if x.Source, err = folder.ReadSource(base); err != nil {
+		return err
+	}
 	if x.GPU, err = o.planGPU(found.Config, found.Stored); err != nil {
 		return err
 	}
@@ -154,4 +159,11 @@ func printInspection(w io.Writer, x inspection) {
 			f.SequenceTokens, f.Train/1e6, f.Forward/1e6, f.Decode/1e6)
 	}
 	fmt.Fprintf(w, "  sha256 of the weights %s\n", x.SHA256)
+	if s := x.Source; s != nil {
+		since := ""
+		if s.ModelSHA256 != x.SHA256 {
+			since = "; the weights have changed since"
+		}
+		fmt.Fprintf(w, "  imported from %s (%s, %s, %s) as %s%s\n  sha256 of that file %s\n", s.File, s.Format, s.Architecture, s.Type, s.DType, since, s.SHA256)
+	}
 }

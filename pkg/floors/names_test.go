@@ -160,8 +160,8 @@ func importsChoice(file, imported string) string {
 		if axis == "pkg/curriculum/" && strings.HasPrefix(file, axis) {
 			continue // a curriculum may take its base tasks from another
 		}
-		if imported == "pkg/env/math/dataset" && strings.HasPrefix(file, axis) {
-			continue // an environment may read problems from files as this one does
+		if imported == "pkg/env/math/dataset" && (strings.HasPrefix(file, axis) || strings.HasPrefix(file, "pkg/supervised/")) {
+			continue // an environment may read problems from files as this one does, and so may a warm start its rows
 		}
 		if !strings.HasPrefix(path.Dir(file)+"/", axis+own+"/") {
 			return " imports " + imported + ": only its own folder may, and pkg/builtin"

@@ -298,6 +298,7 @@ func (f *findings) account(ctx context.Context) error {
 			f.missing(fmt.Sprintf("no %s task is done", count.stage), "tokens."+count.key)
 		}
 	}
+	f.WarmStartLoss = warmStartLoss(f.tasks)
 	f.Sandboxes = map[string]int{}
 	for _, t := range f.tasks {
 		switch t.Stage {
@@ -373,4 +374,27 @@ func (f *findings) clock() {
 	}
 	m := Median(idles)
 	f.OrchestrationSeconds = &m
+}
+
+// warmStartLoss is that of held-out rows: before the first step of the warm start, and after
+// its last step that is sealed.
+func warmStartLoss(tasks []finishedTask) *WarmStartLoss {
+	var found *WarmStartLoss
+	chunk := 0
+	for _, t := range tasks {
+		after, measured := t.metrics["held_out_loss"]
+		if t.Stage != graph.StageWarm || !measured {
+			continue
+		}
+		if found == nil {
+			found = &WarmStartLoss{}
+		}
+		if before, first := t.metrics["held_out_loss_before"]; first {
+			found.Before = &before
+		}
+		if t.Iteration >= chunk {
+			chunk, found.After = t.Iteration, after
+		}
+	}
+	return found
 }

@@ -59,6 +59,7 @@ var All = []Measure{
 	{Name: "tokens", Unit: "tokens", Reads: readsManifests},
 	{Name: "outcomes", Unit: countUnit, Reads: readsManifests},
 	{Name: "ledger", Unit: "segments", Reads: "iter/*/ledger.parquet"},
+	{Name: "warm_start_loss", Unit: "nats per token", Reads: readsManifests},
 	{Name: "sandboxes", Unit: countUnit, Reads: readsManifests},
 	{Name: "room", Unit: countUnit, Reads: readsManifests},
 	{Name: "reward_audit", Unit: countUnit, Reads: readsManifests},

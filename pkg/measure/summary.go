@@ -94,6 +94,8 @@ type Summary struct {
 	Outcomes map[string]int `json:"outcomes"` // of sampled training responses
 	Ledger   rundir.Ledger  `json:"ledger"`
 
+	WarmStartLoss *WarmStartLoss `json:"warm_start_loss"` // null without rows that warm_start.data holds out
+
 	Sandboxes map[string]int `json:"sandboxes"` // of sampled training responses whose programs ran, by what these ran under
 
 	Room shard.Rooms `json:"room"` // that prompts left
@@ -162,6 +164,12 @@ type StageTime struct {
 	TaskSeconds    float64  `json:"task_seconds"`      // summed over tasks
 	LongestSeconds float64  `json:"longest_seconds"`   // of one task
 	TokenRate      *float64 `json:"tokens_per_second"` // of task time: sampled, or learned from
+}
+
+// WarmStartLoss is the mean negative log-likelihood of held-out rows, in nats per token.
+type WarmStartLoss struct {
+	Before *float64 `json:"before"` // null where the first checkpoint is a copy of another run's
+	After  float64  `json:"after"`  // the last step that is sealed
 }
 
 // Tokens counts tokens, of sealed tasks.

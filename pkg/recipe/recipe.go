@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/loss/preset"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
+	"github.com/lathe-rl/lathe/pkg/supervised"
 )
 
 // Recipe is everything that decides the bytes of a run, and the resources it
@@ -133,19 +134,23 @@ type Data struct {
 	Settings any `yaml:",inline"`
 }
 
+// Demonstrated reports whether the environment's demonstrations are learned from.
+func (w WarmStart) Demonstrated() bool { return w.Steps > 0 && w.Pool == "" && w.Data == nil }
+
 // WarmStart is supervised learning before the first iteration: on correct
 // demonstrations of the environment, or on what policies of earlier runs said.
 // Zero steps means none.
 type WarmStart struct {
-	Steps     int            `yaml:"steps"`            // optimizer steps
-	Chunk     int            `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
-	StopLoss  float64        `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
-	Batch     int            `yaml:"batch"`            // demonstrations per step
-	Pool      string         `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
-	Kinds     []string       `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
-	Improve   float64        `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
-	Diverge   float64        `yaml:"diverge"`          // share that answer a self-diverge prompt
-	Optimizer loss.Optimizer `yaml:"optimizer"`
+	Steps     int                  `yaml:"steps"`            // optimizer steps
+	Chunk     int                  `yaml:"chunk"`            // optimizer steps between two sealed checkpoints; changes no result
+	StopLoss  float64              `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
+	Batch     int                  `yaml:"batch"`            // demonstrations per step
+	Pool      string               `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
+	Data      *supervised.Settings `yaml:"data"`             // rows of files to learn from in place of demonstrations, in a new random order each epoch; null for none
+	Kinds     []string             `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
+	Improve   float64              `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
+	Diverge   float64              `yaml:"diverge"`          // share that answer a self-diverge prompt
+	Optimizer loss.Optimizer       `yaml:"optimizer"`
 }
 
 // Curriculum says which instances are sampled next.

@@ -134,6 +134,15 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 		c.Add("warm_start.diverge", w.Diverge, "and warm_start.improve %v are more than 1 together", w.Improve)
 	}
 	w.Optimizer.Validate(c, "warm_start.optimizer")
+	if w.Data != nil {
+		w.Data.Validate(c, "warm_start.data")
+		if w.Steps == 0 {
+			c.Add("warm_start.data", nil, "is learned from in no step: set warm_start.steps, or leave it out")
+		}
+		if w.Pool != "" || len(w.Kinds) > 0 || w.Improve > 0 || w.Diverge > 0 {
+			c.Add("warm_start.data", nil, "takes the place of demonstrations: leave warm_start.pool, kinds, improve and diverge out")
+		}
+	}
 	if w.Pool == "" {
 		return
 	}

@@ -211,11 +211,18 @@ func stageTable(s Summary) *webpage.Table {
 }
 
 func ledgerRows(s Summary) [][]string {
-	rows := [][]string{
+	var rows [][]string
+	if l := s.WarmStartLoss; l != nil {
+		if l.Before != nil {
+			rows = append(rows, []string{"loss of held-out rows before the warm start", fmt.Sprintf("%.4f", *l.Before)})
+		}
+		rows = append(rows, []string{"loss of held-out rows after the warm start", fmt.Sprintf("%.4f", l.After)})
+	}
+	rows = append(rows, [][]string{
 		{"responses planned", grouped(int64(s.Ledger.Planned))},
 		{"segments with a disposition", grouped(int64(s.Ledger.Segments))},
 		{"trained on", grouped(int64(s.Ledger.Trained))},
-	}
+	}...)
 	for _, reason := range byCount(s.Ledger.Dropped) {
 		rows = append(rows, []string{"dropped: " + reason, grouped(int64(s.Ledger.Dropped[reason]))})
 	}

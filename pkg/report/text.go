@@ -28,6 +28,7 @@ const indent = 3
 func Text(w io.Writer, s Summary) error {
 	t := &textReport{out: w, s: s}
 	t.head()
+	t.warmStart()
 	t.accuracy()
 	t.submissions()
 	t.kinds()
@@ -110,6 +111,19 @@ func plural(n int, word string) string {
 		return word
 	}
 	return word + "s"
+}
+
+// warmStart prints what the warm start did to the loss of rows that it did not learn from.
+func (t *textReport) warmStart() {
+	l := t.s.WarmStartLoss
+	if l == nil {
+		return
+	}
+	before := "unknown"
+	if l.Before != nil {
+		before = fmt.Sprintf("%.4f", *l.Before)
+	}
+	t.line("\nWarm start: loss of held-out rows %s before, %.4f after, in nats per token", before, l.After)
 }
 
 func (t *textReport) accuracy() {

@@ -212,6 +212,13 @@ func (d *draft) readTasks() error {
 	if err := warm.CheckDemonstrations(environment, warm.SettingsOf(*r)); err != nil {
 		return err
 	}
+	files, err := warm.CheckData(warm.SettingsOf(*r), environment, d.identity.PolicySource, d.identity.RecipeFolder)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		d.identity.WarmStartData = append(d.identity.WarmStartData, DataFile{Path: file.Path, SHA256: file.SHA256})
+	}
 	if err := d.tryPrompts(environment); err != nil {
 		return err
 	}

@@ -36,13 +36,14 @@ type Identity struct {
 	TasksSHA256   string     `json:"tasks_sha256"`  // content of tasks.parquet
 	DataLeftOut   int        `json:"data_left_out"` // tasks that are not trained on because they are held out, or were generated and a file has the same
 
-	DataLeftOutNames []string  `json:"data_left_out_names,omitempty"`
-	PolicySource     string    `json:"policy_source"`    // folder that policy v000000 was copied from; empty for a new policy
-	Pool             *DataFile `json:"pool,omitempty"`   // that the warm start learns from, by the digest of its content
-	Scores           string    `json:"scores,omitempty"` // folder of a run whose scores are taken where they are of the same responses
-	BinaryVersion    string    `json:"binary_version"`
-	Created          time.Time `json:"created"`
-	Host             string    `json:"host"`
+	DataLeftOutNames []string   `json:"data_left_out_names,omitempty"`
+	PolicySource     string     `json:"policy_source"`             // folder that policy v000000 was copied from; empty for a new policy
+	Pool             *DataFile  `json:"pool,omitempty"`            // that the warm start learns from, by the digest of its content
+	WarmStartData    []DataFile `json:"warm_start_data,omitempty"` // files of warm_start.data
+	Scores           string     `json:"scores,omitempty"`          // folder of a run whose scores are taken where they are of the same responses
+	BinaryVersion    string     `json:"binary_version"`
+	Created          time.Time  `json:"created"`
+	Host             string     `json:"host"`
 }
 
 // DataFile is an input outside the run, pinned by its digest.

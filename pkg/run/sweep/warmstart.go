@@ -30,7 +30,7 @@ func warmStart(r *rundir.Run) string {
 	if r.Identity.Pool != nil {
 		pool = r.Identity.Pool.SHA256
 	}
-	return fmt.Sprint(string(recipe.Write(&same)), r.Identity.TasksSHA256, r.Identity.PolicySource, pool, r.Identity.BinaryVersion)
+	return fmt.Sprint(string(recipe.Write(&same)), r.Identity.TasksSHA256, r.Identity.PolicySource, pool, r.Identity.WarmStartData, r.Identity.BinaryVersion)
 }
 
 // ShareWarmStart seals policy v000000 of a run as a copy of another's that has the

@@ -159,6 +159,9 @@ func (w *Worker) warmInputs(t graph.Task) warm.Inputs {
 	if pool := w.Run.Identity.Pool; pool != nil {
 		inputs.Pool, inputs.PoolSHA256 = pool.Path, pool.SHA256
 	}
+	for _, file := range w.Run.Identity.WarmStartData {
+		inputs.Data, inputs.DataFolder = append(inputs.Data, env.Input{Path: file.Path, SHA256: file.SHA256}), w.Run.Identity.RecipeFolder
+	}
 	if w.Run.Recipe.Policy.LoRA != nil {
 		inputs.Base = out.Base()
 	}

@@ -174,7 +174,7 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 // each kind that it learns from those of the longest questions, and of the shortest, are
 // tried.
 func Demonstrations(w recipe.WarmStart, seed uint64, environment env.Env, p Policy) error {
-	if w.Steps == 0 || w.Pool != "" {
+	if !w.Demonstrated() {
 		return nil
 	}
 	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", w.Kinds)

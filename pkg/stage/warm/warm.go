@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
@@ -30,6 +31,9 @@ type Inputs struct {
 
 	Pool       string // file of lathe pool to learn from; empty for demonstrations
 	PoolSHA256 string // of its content
+
+	Data       []env.Input // files of warm_start.data, as the run was made with them
+	DataFolder string      // that their names are relative to
 
 	FirstStep, LastStep int
 	PolicyOutput        string
@@ -81,19 +85,23 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 	}
 	// The demonstrations come first: what the engine plans for is their length.
 	var batches []batch
+	var held batch
 	if in.LastStep > in.FirstStep && !recent.below(s.WarmStart.StopLoss) {
-		if in.Pool != "" {
+		switch {
+		case in.Pool != "":
 			var pool seal.Input
 			batches, pool, err = pooled(ctx, job, s, in, folder)
 			cited = append(cited, pool)
-		} else {
+		case s.WarmStart.Data != nil:
+			batches, held, err = ofFiles(ctx, job, &s, &in, folder)
+		default:
 			batches, err = demonstrated(ctx, s, environment, folder, in)
 		}
 		if err != nil {
 			return seal.Manifest{}, err
 		}
 	}
-	engine, base, err := trainer.OpenTrained(s.Policy, s.Seed, job.Process, s.WarmStart.Optimizer, folder, Workload(s, longestOf(batches)))
+	engine, base, err := trainer.OpenTrained(s.Policy, s.Seed, job.Process, s.WarmStart.Optimizer, folder, Workload(s, longestOf(append(batches, held))))
 	if err != nil {
 		return seal.Manifest{}, err
 	}
@@ -118,6 +126,12 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 		base = in.Base
 	}
 	m.PolicyVersion = in.PolicyVersion
+	m.Metrics = map[string]float64{}
+	if in.Chunk == 1 {
+		if err := lossOf(engine, s, held, "held_out_loss_before", "before the first step", m.Metrics, job); err != nil {
+			return seal.Manifest{}, err
+		}
+	}
 	var loss, learned float64
 	steps := 0
 	for i, batch := range batches {
@@ -138,10 +152,13 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 			job.Log("warm start step %d of at most %d: loss %.4f, recently %.4f", step+1, s.WarmStart.Steps, loss, recent.mean())
 		}
 	}
-	m.Metrics = map[string]float64{
+	if err := lossOf(engine, s, held, "held_out_loss", fmt.Sprintf("after step %d", in.FirstStep+steps), m.Metrics, job); err != nil {
+		return seal.Manifest{}, err
+	}
+	maps.Copy(m.Metrics, map[string]float64{
 		"loss": loss, "tokens": learned, "optimizer_steps": float64(steps),
 		recentSumMetric: recent.sum, recentStepsMetric: float64(recent.steps),
-	}
+	})
 	if err := stage.NoteEngine(&m, engine); err != nil {
 		return seal.Manifest{}, err
 	}
@@ -262,12 +279,11 @@ func (d *demonstrator) batch(step int) (batch, error) {
 func (b batch) learn(engine *policy.Engine, s Settings, step int) (nats float64, err error) {
 	engine.ZeroGradients()
 	for _, micro := range trainer.MicroBatches(trainer.Bundles(b.sequences, 0), s.MicroBatchTokens, engine.Room) {
-		batch := trainer.Pack(micro).Batch
-		n := len(batch.TokenIDs)
-		logProbs, entropy, coefficients := make([]float32, n), make([]float32, n), make([]float32, n)
-		if err := engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy); err != nil {
+		batch, logProbs, err := forward(engine, micro)
+		if err != nil {
 			return 0, err
 		}
+		coefficients := make([]float32, len(logProbs))
 		for i, wanted := range batch.Targets {
 			if wanted {
 				nats -= float64(logProbs[i]) / float64(b.targets)
@@ -280,6 +296,14 @@ func (b batch) learn(engine *policy.Engine, s Settings, step int) (nats float64,
 	}
 	_, err = trainer.TakeStep(engine, s.WarmStart.Optimizer, loss.Value{}, step+1, s.WarmStart.Steps, rng.New(s.Seed, rng.PurposeRounding, step+1, "warm_start", 0))
 	return nats, err
+}
+
+// forward returns the log-probabilities of sequences, of which none attends to another.
+func forward(engine *policy.Engine, micro []trainer.Bundle) (policy.Batch, []float32, error) {
+	batch := trainer.Pack(micro).Batch
+	n := len(batch.TokenIDs)
+	logProbs, entropy := make([]float32, n), make([]float32, n)
+	return batch, logProbs, engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy)
 }
 
 // demonstration draws a task and the kind of prompt to answer.
@@ -314,7 +338,7 @@ func NoDemonstration(task string, environment env.Env, kind shard.Kind) error {
 // kind that a recipe learns from, before anything is made.
 func CheckDemonstrations(environment env.Env, s Settings) error {
 	w := s.WarmStart
-	if w.Steps == 0 || w.Pool != "" {
+	if !w.Demonstrated() {
 		return nil
 	}
 	tasks, err := environment.Set().TrainingTasks("warm_start.kinds", w.Kinds)

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -151,6 +152,11 @@ func (r *reader) line(number int, line []byte) string {
 // problem makes a task of the fields of one line, or says what is wrong.
 func (r *reader) problem(number int, fields map[string]json.RawMessage) string {
 	if !r.passes(fields) {
+		return ""
+	}
+	if r.set != nil && r.set.whole != nil {
+		r.set.keepWhole(number, fields)
+		r.lineOf[strconv.Itoa(number)] = number
 		return ""
 	}
 	var row Row

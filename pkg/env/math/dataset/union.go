@@ -21,6 +21,7 @@ type Set struct {
 	where string
 	union shape
 	of    map[string]shape // of each table
+	whole *[]Line          // where lines are kept as they are; nil where they are problems
 }
 
 // shape is the columns of a table or the fields of an object, by name.

@@ -1,0 +1,90 @@
+package warm_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
+	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
+	"github.com/lathe-rl/lathe/pkg/stage/warm"
+)
+
+// ofRows is a rig that learns from sums in a file.
+func ofRows(t *testing.T, settings ...string) (*stagetest.Rig, warm.Settings, []env.Input, string) {
+	t.Helper()
+	file := t.TempDir() + "/sums.jsonl"
+	var rows strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&rows, `{"q": "%d+%d=", "solution": "%d"}`+"\n", i%7, i%5, i%7+i%5)
+	}
+	must.Do(t, os.WriteFile(file, []byte(rows.String()), 0o666))
+	r := stagetest.New(t, append([]string{
+		"warm_start.improve=0", "warm_start.diverge=0", "warm_start.steps=24", "warm_start.batch=8",
+		"warm_start.data={files: [" + file + "], prompt: q, completion: solution, test_share: 0.2}",
+	}, settings...)...)
+	s := warm.SettingsOf(r.Recipe)
+	inputs, err := warm.CheckData(s, r.Env, "", r.Dir)
+	must.Do(t, err)
+	return r, s, inputs, file
+}
+
+// A warm start on rows of a file lowers the loss of those that are held out. Where it is cut
+// into checkpoints changes no byte, so a run that was killed resumes to the same policy.
+func TestRowsOfFiles(t *testing.T) {
+	t.Parallel()
+	r, s, inputs, _ := ofRows(t)
+	whole := r.Path("whole")
+	m, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 24, Data: inputs, DataFolder: r.Dir, PolicyOutput: whole})
+	must.Do(t, err)
+	before, after := m.Metrics["held_out_loss_before"], m.Metrics["held_out_loss"]
+	if !(after > 0 && after < before) || m.Metrics["optimizer_steps"] != 24 {
+		t.Errorf("loss of held-out rows %g before and %g after %g steps", before, after, m.Metrics["optimizer_steps"])
+	}
+	_, err = warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{
+		Chunk: 1, LastStep: 10, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("first"), PolicyVersion: -1, OptimizerOutput: r.Path("moments"),
+	})
+	must.Do(t, err)
+	last, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{
+		Chunk: 2, FirstStep: 10, LastStep: 24, Data: inputs, DataFolder: r.Dir, Policy: r.Path("first"), Optimizer: r.Path("moments"), PolicyOutput: r.Path("second"),
+	})
+	must.Do(t, err)
+	if r.Digest(whole) != r.Digest(r.Path("second")) || last.Metrics["held_out_loss"] != after {
+		t.Errorf("in two checkpoints the policy is another, or its loss of held-out rows: %g and %g", last.Metrics["held_out_loss"], after)
+	}
+}
+
+// Passes over the rows end the warm start before its last step: one epoch of 32 rows in
+// batches of 8 is 4 steps.
+func TestRowsByEpochs(t *testing.T) {
+	t.Parallel()
+	r, s, inputs, _ := ofRows(t, "warm_start.data.epochs=1")
+	m, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 24, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
+	must.Do(t, err)
+	if m.Metrics["optimizer_steps"] != 4 {
+		t.Errorf("%g steps", m.Metrics["optimizer_steps"])
+	}
+}
+
+// Rows that changed after the run was made, or that do not fit, are refused by their file.
+func TestRowsRefused(t *testing.T) {
+	t.Parallel()
+	r, s, inputs, file := ofRows(t)
+	long := fmt.Sprintf(`{"q": "1", "solution": "%s"}`+"\n", strings.Repeat("9", 200))
+	must.Do(t, os.WriteFile(file, []byte(`{"q": "1", "solution": "2"}`+"\n"+long+`{"q": "1", "solution": "2"}`+"\n"), 0o666))
+	_, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "has changed since the run was made") {
+		t.Errorf("a file that changed: %v", err)
+	}
+	_, err = warm.CheckData(s, r.Env, "", r.Dir)
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "sums.jsonl:2: the row has ") {
+		t.Errorf("a row that does not fit: %v", err)
+	}
+	s.WarmStart.Data.Overlong = "skip"
+	if _, err := warm.CheckData(s, r.Env, "", r.Dir); err != nil {
+		t.Errorf("with such rows left out: %v", err)
+	}
+}

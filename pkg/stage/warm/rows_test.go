@@ -1,0 +1,76 @@
+package warm
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lathe-rl/lathe/pkg/chat"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/supervised"
+)
+
+// speller is a chat of one token for each message and one before it.
+type speller struct{ chat.Chat }
+
+func (speller) Demonstrate(conversation []shard.Message) (ids []int32, mask []bool, err error) {
+	for i, m := range conversation {
+		answer := m.Role == "assistant"
+		ids, mask = append(ids, int32(2*i), int32(2*i+1), int32(2*i+1)), append(mask, false, answer, answer)
+	}
+	return ids, mask, nil
+}
+
+// Which tokens are learned from: of three tokens a message, the last two are its content.
+func TestLearn(t *testing.T) {
+	t.Parallel()
+	turns := func(roles string) (messages []shard.Message) {
+		for _, r := range roles {
+			messages = append(messages, shard.Message{Role: map[rune]string{'u': "user", 'a': "assistant"}[r]})
+		}
+		return messages
+	}
+	for _, c := range []struct {
+		learn, roles string
+		given        int
+		want         []int // tokens
+	}{
+		{supervised.Completion, "uaua", 0, []int{4, 5, 10, 11}},
+		{supervised.Completion, "uaua", 3, []int{10, 11}},
+		{supervised.Completion, "uauaua", 3, []int{10, 11, 16, 17}},
+		{supervised.Last, "uaua", 0, []int{10, 11}},
+		{supervised.Last, "uauaua", 3, []int{16, 17}},
+		{supervised.All, "ua", 1, []int{1, 2, 3, 4, 5}},
+	} {
+		r := fileRows{Settings: supervised.Settings{Learn: c.learn}, chat: speller{}, most: 100}
+		_, mask, err := r.tokens(supervised.Example{Messages: turns(c.roles), Given: c.given})
+		var got []int
+		for i, wanted := range mask {
+			if wanted {
+				got = append(got, i)
+			}
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s of %s with %d given: %v, %v, want %v", c.learn, c.roles, c.given, got, err, c.want)
+		}
+	}
+	r := fileRows{Settings: supervised.Settings{Learn: supervised.Last}, chat: speller{}, most: 5}
+	if _, _, err := r.tokens(supervised.Example{File: "f.jsonl", Row: 7, Messages: turns("ua")}); exitcode.Code(err) != exitcode.Data || err.Error() != "f.jsonl:7: the row has 6 tokens, and the policy takes 5" {
+		t.Errorf("a row that does not fit: %v", err)
+	}
+}
+
+// Passes over rows end a warm start: 2 epochs of 10 rows in batches of 8 are 3 steps.
+func TestEpochs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		epochs              float64
+		limit, batch, steps int
+	}{{0, 50, 8, 50}, {2, 50, 8, 3}, {2, 2, 8, 2}, {0.5, 50, 8, 1}, {1, 50, 10, 1}} {
+		r := fileRows{Settings: supervised.Settings{Epochs: c.epochs}, Data: supervised.Data{Train: make([]supervised.Example, 10)}}
+		if got := r.steps(c.limit, c.batch); got != c.steps {
+			t.Errorf("%s: %d steps", fmt.Sprint(c), got)
+		}
+	}
+}
