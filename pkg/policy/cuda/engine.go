@@ -109,8 +109,7 @@ func open(source policy.Source, options Options, planFor func(shape, policy.Work
 	if err != nil {
 		return nil, fmt.Errorf("GPU %d (%s): %w", options.Device, device.Name, err)
 	}
-	frequencies, _ := config.RopeFrequencies(policy.RopeGlobal)
-	native, err := library.open(options.Device, settings{shape: shape, frequencies: frequencies, Budgets: plan.Budgets})
+	native, err := library.open(options.Device, settings{shape: shape, frequencies: frequencies(config), Budgets: plan.Budgets})
 	if err != nil {
 		return nil, err
 	}

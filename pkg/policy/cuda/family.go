@@ -9,7 +9,24 @@ import (
 )
 
 // computed are the parts of families that the kernels compute.
-var computed = []policy.Part{}
+var computed = []policy.Part{policy.PartRopeFactor, policy.PartLocalRope, policy.PartNoRope}
+
+// frequencies are those of rotary embedding, (layers, head_dim/2 + 1): of a layer's
+// pairs, and then what cosines and sines are multiplied by. A layer without it turns
+// nothing.
+func frequencies(c policy.Config) []float32 {
+	var all []float32
+	for i := range c.NumHiddenLayers {
+		kind := c.Layer(i).Rope
+		if kind == policy.RopeNone {
+			all = append(append(all, make([]float32, c.HeadDim/2)...), 1)
+			continue
+		}
+		own, factor := c.RopeFrequencies(kind)
+		all = append(append(all, own...), factor)
+	}
+	return all
+}
 
 // Takes reports whether the engine computes policies of a shape.
 func Takes(c policy.Config) bool { return len(missing(c)) == 0 }

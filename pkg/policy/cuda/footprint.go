@@ -289,7 +289,7 @@ func (s shape) other(b Budgets, w widths, groups []group) arena {
 		}
 	}
 	rows, slots := int64(b.PassTokens), int64(b.Slots)
-	a.take(w.headDim/2, 4)
+	a.take(int64(s.config.NumHiddenLayers)*(w.headDim/2+1), 4)
 	words := int64(0) // a pass's tokens, positions, packing and targets
 	if rows > 0 {
 		sequences := int64(b.PassSequences)

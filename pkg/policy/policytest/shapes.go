@@ -62,6 +62,10 @@ func Composed() map[string]policy.Config {
 			c.OutputBias, c.MLPBias = true, true
 			c.Layers = layers(policy.Layer{}, policy.Layer{Rope: policy.RopeNone})
 		}),
+		"ropes": change(policy.SmolLM3, func(c *policy.Config) { // rotary embeddings alone
+			c.Layers = layers(policy.Layer{Rope: policy.RopeNone}, policy.Layer{})
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeYarn, Factor: 8, Original: 32}
+		}),
 		"olmo3": change(policy.Olmo3, func(c *policy.Config) {
 			c.Norms, c.QKNorm, c.TieWordEmbeddings = policy.NormAfter, policy.QKNormAll, false
 			c.LocalRopeTheta, c.Layers = 700, layers(policy.Layer{Window: 70, Rope: policy.RopeLocal}, policy.Layer{})

@@ -29,7 +29,7 @@ CASES = {
     "qwen2-yarn-window": ("Qwen2", dict(head_dim=16, rope_parameters=YARN, use_sliding_window=True, sliding_window=20, max_window_layers=1)),
     "mistral-window": ("Mistral", dict(head_dim=8, sliding_window=20)),
     "mistral-full": ("Mistral", dict(head_dim=8, sliding_window=None, tie_word_embeddings=True)),
-    "smollm3": ("SmolLM3", dict(no_rope_layers=[1, 0], mlp_bias=True)),
+    "smollm3": ("SmolLM3", dict(no_rope_layers=[1, 0])),
     "olmo2": ("Olmo2", dict(num_attention_heads=4)),
     "olmo3": ("Olmo3", dict(
         num_hidden_layers=4, intermediate_size=18, hidden_size=20, sliding_window=20, head_dim=10, rope_parameters=dict(
