@@ -32,6 +32,7 @@ type configJSON struct {
 	UseCache              bool                  `json:"use_cache"`
 	BOSTokenID            *int32                `json:"bos_token_id"`
 	EOSTokenID            json.RawMessage       `json:"eos_token_id"`
+	PadTokenID            json.RawMessage       `json:"pad_token_id,omitempty"`
 
 	AttentionBias     bool            `json:"attention_bias,omitempty"`
 	MLPBias           bool            `json:"mlp_bias,omitempty"`
@@ -51,6 +52,7 @@ type configJSON struct {
 	PartialRotaryPart *float64        `json:"partial_rotary_factor,omitempty"`
 	Causal            *bool           `json:"is_causal,omitempty"`
 	Bidirectional     bool            `json:"use_bidirectional_attention,omitempty"`
+	HeadBias          bool            `json:"lm_head_bias,omitempty"`
 	ResidualDropout   float64         `json:"resid_pdrop,omitempty"`
 	EmbeddingDropout  float64         `json:"embd_pdrop,omitempty"`
 	Original          *int            `json:"original_max_position_embeddings,omitempty"`
@@ -77,6 +79,8 @@ func (f *configJSON) unsupported() string {
 		return "attention_dropout is set; dropout is not implemented"
 	case f.ResidualDropout != 0 || f.EmbeddingDropout != 0:
 		return "resid_pdrop or embd_pdrop is set; dropout is not implemented"
+	case f.HeadBias:
+		return "lm_head_bias is set; heads with a bias are not implemented"
 	case f.PretrainingTP > 1:
 		return "pretraining_tp is set; only 1 is implemented"
 	}

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ type family struct {
 	defaults     configJSON // of keys that a config.json may leave out
 	windows      windows
 	localRope    bool // layers with a window have a rope_theta of their own and no scaling
+	pads         bool // transformers takes a token for pad_token_id where that is left out, of which a vocabulary may have none
 	parts        policy.Config
 	biases       func(f *configJSON, c *policy.Config) // nil: none, whatever the keys say
 	more         func(f *configJSON, c *policy.Config) error
@@ -49,20 +51,20 @@ var families = []family{
 		defaults: configJSON{SlidingWindow: json.RawMessage("4096"), HeadDim: 128}, biases: attentionBiases,
 	},
 	{
-		architecture: policy.SmolLM3, modelType: "smollm3", windows: withoutRope, biases: allBiases,
+		architecture: policy.SmolLM3, modelType: "smollm3", pads: true, windows: withoutRope, biases: allBiases,
 		defaults: configJSON{RopeTheta: 2_000_000, NoRopeInterval: 4, TieWordEmbeddings: true},
 	},
 	{
-		architecture: policy.Olmo2, modelType: "olmo2", biases: attentionBiases,
+		architecture: policy.Olmo2, modelType: "olmo2", pads: true, biases: attentionBiases,
 		parts: policy.Config{Norms: policy.NormAfter, QKNorm: policy.QKNormAll},
 	},
 	{
-		architecture: policy.Olmo3, modelType: "olmo3", biases: attentionBiases, windows: byLayerType, localRope: true,
+		architecture: policy.Olmo3, modelType: "olmo3", pads: true, biases: attentionBiases, windows: byLayerType, localRope: true,
 		parts:    policy.Config{Norms: policy.NormAfter, QKNorm: policy.QKNormAll},
 		defaults: configJSON{RopeTheta: 500_000, SlidingWindow: json.RawMessage("4096"), SlidingPattern: 4},
 	},
 	{
-		architecture: policy.Phi3, modelType: "phi3", windows: allWindows, parts: policy.Config{Fused: true},
+		architecture: policy.Phi3, modelType: "phi3", pads: true, windows: allWindows, parts: policy.Config{Fused: true},
 		defaults: configJSON{Original: pointer(4096)},
 	},
 	{
@@ -70,7 +72,7 @@ var families = []family{
 		defaults: configJSON{EmbeddingMultiplier: 1, ResidualMultiplier: 1, AttentionMultiplier: 1, LogitsScaling: 1},
 	},
 	{
-		architecture: policy.Gemma2, modelType: "gemma2", biases: attentionBiases, windows: byLayerType, more: gemmaScales,
+		architecture: policy.Gemma2, modelType: "gemma2", pads: true, biases: attentionBiases, windows: byLayerType, more: gemmaScales,
 		parts: policy.Config{Norms: policy.NormBoth, NormOffset: 1},
 		defaults: configJSON{
 			SlidingWindow: json.RawMessage("4096"), SlidingPattern: 2, HeadDim: 256, HiddenActivation: geluTanh, TieWordEmbeddings: true,
@@ -78,7 +80,7 @@ var families = []family{
 		},
 	},
 	{
-		architecture: policy.Gemma3, modelType: "gemma3_text", biases: attentionBiases, windows: byLayerType, localRope: true, more: gemmaScales,
+		architecture: policy.Gemma3, modelType: "gemma3_text", pads: true, biases: attentionBiases, windows: byLayerType, localRope: true, more: gemmaScales,
 		parts: policy.Config{Norms: policy.NormBoth, NormOffset: 1, QKNorm: policy.QKNormHead},
 		defaults: configJSON{
 			SlidingWindow: json.RawMessage("4096"), SlidingPattern: 6, HeadDim: 256, HiddenActivation: geluTanh, TieWordEmbeddings: true,
@@ -312,6 +314,9 @@ func (f *configJSON) sliding(layers []policy.Layer, k family) ([]bool, error) {
 func writeFamily(f *configJSON, c policy.Config) {
 	k := families[slices.IndexFunc(families, func(k family) bool { return k.architecture == c.Architecture })]
 	f.Architectures, f.ModelType = []policy.Architecture{k.architecture}, k.modelType
+	if k.pads {
+		f.PadTokenID = json.RawMessage("null")
+	}
 	activation := "silu"
 	if c.Activation == policy.GELUTanh {
 		activation = geluTanh
@@ -345,11 +350,16 @@ func queryScalar(scale float64) float64 {
 	return near
 }
 
+// capJSON is a number with a fraction, as transformers wants it, or null.
 func capJSON(cap float64) json.RawMessage {
 	if cap == 0 {
 		return json.RawMessage("null")
 	}
-	return mustMarshal(cap)
+	raw := mustMarshal(cap)
+	if !bytes.ContainsAny(raw, ".e") {
+		raw = append(raw, ".0"...)
+	}
+	return raw
 }
 
 func writeLayers(f *configJSON, c policy.Config, k family) {

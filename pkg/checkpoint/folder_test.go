@@ -75,7 +75,14 @@ func TestConfigRoundTrip(t *testing.T) {
 	} {
 		want := testConfig()
 		change(&want)
-		got := must.Get(ParseConfig(formatConfig(want)))(t)
+		// What the classes of transformers ask of a file's spelling.
+		raw := string(formatConfig(want))
+		for _, never := range []string{`"final_logit_softcapping": 30,`, `"rope_type": "longrope"`} {
+			if strings.Contains(raw, never) {
+				t.Errorf("%s in %s", never, raw)
+			}
+		}
+		got := must.Get(ParseConfig([]byte(raw)))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -110,6 +117,7 @@ func TestConfigRefusals(t *testing.T) {
 		{`"use_cache": true`, `"layer_types": ["full_attention", "sliding_attention"]`, "another kind of attention"},
 		{`"use_cache": true`, `"use_bidirectional_attention": true`, "use_bidirectional_attention"},
 		{`"use_cache": true`, `"resid_pdrop": 0.1`, "resid_pdrop"},
+		{`"use_cache": true`, `"lm_head_bias": true`, "lm_head_bias"},
 		{`"use_cache": true`, `"attention_bias": true`, "attention_bias"},
 		{`"use_cache": true`, `"quantization_config": {}`, "quantization_config"},
 		{`"use_cache": true`, `"rope_scaling": {"rope_type": "llama3"}`, "factor of rope_type"},

@@ -187,7 +187,8 @@ func writeRope(f *configJSON, c policy.Config) {
 	case policy.RopeLlama3, policy.RopeYarn:
 		r.Original = &s.Original
 	case policy.RopeLong:
-		r.Factor, f.Original = 0, &s.Original
+		// Phi-3 of transformers 4 wants these three names and no other.
+		r.Type, r.OldType, r.Factor, f.Original = "", r.Type, 0, &s.Original
 		if s.Factor > 1 {
 			f.MaxPositionEmbeddings = int(math.Round(s.Factor * float64(s.Original)))
 		}
