@@ -140,7 +140,7 @@ void project_gradients(Engine<T> &e, const Layer<T> &l, const Activations<T> &a,
                           c.head_dim);
     e.flops += 14 * plan.pairs * query_width(c); // four products over blocks of keys, three over blocks of queries
     float *head_norms = l.q_norm.gradient ? blocks.partials : nullptr;
-    rope_backward<T>(e.stream, s.qkv, head_norms, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, e.buffers.frequencies,
+    rope_backward<T>(e.stream, s.qkv, head_norms, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, l.frequencies,
                      on_device(e, plan.positions), blocks.rows, blocks.count, plan.rows, c.heads, c.kv_heads, c.head_dim);
     if (head_norms) add_partials(e.stream, l.q_norm.gradient, head_norms, blocks.count, 2 * c.head_dim);
     if (l.qkv.bias.gradient) {

@@ -23,7 +23,7 @@ void project(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const T *
     rmsnorm_forward<T>(e.stream, a.normed1, a.rstd1, branch ? a.input : nullptr, stream, branch, l.input_norm.weight, rows, c.hidden,
                        c.rms_eps);
     apply(e, a.qkv, a.normed1, l.qkv, rows, low);
-    rope_forward<T>(e.stream, a.qkv, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, e.buffers.frequencies, positions, cache,
+    rope_forward<T>(e.stream, a.qkv, a.rstd_heads, a.before, l.q_norm.weight, l.k_norm.weight, l.frequencies, positions, cache,
                     rows, c.heads, c.kv_heads, c.head_dim, c.rms_eps);
 }
 

@@ -121,7 +121,7 @@ struct Buffers {
     T *cache; // (layers, 2, cache_pages, ENG_PAGE_TOKENS, kv): of each layer the keys, then the values
 
     // Other.
-    float *frequencies;       // (head_dim/2) of rotary embedding
+    float *frequencies;       // (layers, head_dim/2 + 1) of rotary embedding, as eng_config has them
     int32_t *pass_inputs;     // pass_input_limit: tokens, positions, packing and targets of a pass (plan.h)
     int32_t *head_blocks;     // (C/ENG_ROW_ALIGN + 1) multiples of ENG_ROW_ALIGN
     float *staging;           // (2, STAGING) of eng_put and eng_get
@@ -261,7 +261,7 @@ void Buffers<T>::place_other(Arena &arena, const eng_config &c, const std::vecto
         for (const Part &part : group.parts)
             if (group.trained) segments += (part.elements + norm_segment() - 1) / norm_segment();
     const int64_t chunk = c.pass_tokens > 0 ? c.head_tokens : 0, slot_count = c.slots;
-    frequencies = arena.take<float>(c.head_dim / 2);
+    frequencies = arena.take<float>(int64_t(c.layers) * (c.head_dim / 2 + 1));
     pass_inputs = arena.take<int32_t>(pass_input_limit(c));
     head_blocks = arena.take<int32_t>(chunk / ENG_ROW_ALIGN + 1);
     staging = arena.take<float>(2 * STAGING);

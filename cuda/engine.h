@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 4
+#define ENG_ABI 5
 
 typedef struct eng eng;
 
@@ -78,7 +78,7 @@ typedef struct {
     int32_t vocabulary, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
     int32_t qkv_bias, qk_norm, tied; /* 0 or 1 */
     float rms_eps;
-    const float *rope_frequencies; /* (head_dim/2) */
+    const float *rope_frequencies; /* (layers, head_dim/2 + 1): of a layer's pairs, and then what cosines and sines are multiplied by; zeros and 1 for a layer without */
 
     /* How it is held. */
     eng_dtype dtype;       /* of weights, activations, keys and values; statistics are float32 */

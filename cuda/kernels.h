@@ -118,7 +118,8 @@ struct CacheRows {
 // In place on qkv (rows, (heads+2·kv_heads)·head_dim): if q_norm and k_norm are
 // given, each query and key head is first RMS-normed (weight (head_dim));
 // then the pair (i, i+head_dim/2) of each query and key head is turned by
-// positions[row]·frequencies[i], the angle rounded to float32. rstd (rows,
+// positions[row]·frequencies[i], the angle rounded to float32, with cosine and sine
+// multiplied by frequencies[head_dim/2]. rstd (rows,
 // heads+kv_heads) keeps the norms' 1/rms, and before (like the query and key part
 // of qkv; ld (heads+kv_heads)·head_dim) what was normed; both are null without
 // norms and where nothing is kept. The keys that result, and the values, go to

@@ -103,6 +103,7 @@ struct Layer {
     Linear<T> output;
     Vector<T> post_norm;
     Linear<T> gate_up, down;
+    const float *frequencies; // (head_dim/2 + 1)
 };
 
 template <class T>

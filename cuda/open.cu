@@ -194,6 +194,7 @@ void build(Engine<T> &e) {
         l.post_norm = find<T>(e, ENG_POST_NORM, i);
         l.gate_up = linear(e, i, h, {{ENG_GATE, inner}, {ENG_UP, inner}}, false);
         l.down = linear(e, i, inner, {{ENG_DOWN, h}}, false);
+        l.frequencies = e.buffers.frequencies + i * int64_t(c.head_dim / 2 + 1);
     }
     m.final_norm = find<T>(e, ENG_FINAL_NORM, 0);
     m.head = c.tied ? m.embedding : find<T>(e, ENG_HEAD, 0);
@@ -212,7 +213,7 @@ void fill(Engine<T> &e) {
         CHECK(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(values[0]), cudaMemcpyHostToDevice, e.stream));
         CHECK(cudaStreamSynchronize(e.stream)); // the values go with their caller
     };
-    copy(e.buffers.frequencies, std::vector<float>(c.rope_frequencies, c.rope_frequencies + c.head_dim / 2));
+    copy(e.buffers.frequencies, std::vector<float>(c.rope_frequencies, c.rope_frequencies + int64_t(c.layers) * (c.head_dim / 2 + 1)));
     std::vector<int32_t> blocks;
     for (int32_t row = 0; c.pass_tokens > 0 && row <= c.head_tokens; row += ENG_ROW_ALIGN) blocks.push_back(row);
     copy(e.buffers.head_blocks, blocks);

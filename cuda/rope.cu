@@ -3,8 +3,8 @@
 //
 // The pair (a, b) = (x_i, x_{i+d/2}) of a head becomes (a·cos − b·sin,
 // b·cos + a·sin) of the angle position·frequency_i, which is rounded to
-// float32; its sine and cosine are computed in float64 and rounded, as
-// pkg/policy/cpu does. Backward turns the other way.
+// float32; its sine and cosine are computed in float64, rounded and multiplied by a
+// factor, which follows the frequencies, as pkg/policy/cpu does. Backward turns the other way.
 #include "kernels.h"
 #include "rows.cuh"
 
@@ -22,11 +22,11 @@ struct Heads {
     __host__ __device__ int64_t row() const { return static_cast<int64_t>(query + 2 * key) * width; }
 };
 
-// cosine and sine of position·frequencies[i].
-__device__ inline float2 turn(int32_t position, float frequency) {
+// cosine and sine of position·frequency, times a factor.
+__device__ inline float2 turn(int32_t position, float frequency, float factor) {
     double s, c;
     sincos(static_cast<double>(static_cast<float>(position) * frequency), &s, &c);
-    return make_float2(static_cast<float>(c), static_cast<float>(s));
+    return make_float2(static_cast<float>(c) * factor, static_cast<float>(s) * factor);
 }
 
 // Block r takes row r, a warp one head after the other, a lane every 32nd pair.
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(most_threads, 2)
     const int half = heads.width / 2;
     const int32_t position = positions[row];
     for (int i = static_cast<int>(threadIdx.x); i < half; i += static_cast<int>(blockDim.x))
-        angles[i] = turn(position < 0 ? 0 : position, frequencies[i]);
+        angles[i] = turn(position < 0 ? 0 : position, frequencies[i], frequencies[half]);
     __syncthreads();
     if (position < 0) return;
     const int64_t page = cache.keys == nullptr ? -1 : cache.pages[row], place = cache.keys == nullptr ? -1 : cache.places[row];
@@ -96,7 +96,7 @@ static __global__ void __launch_bounds__(threads)
     const int64_t row = blockIdx.x;
     const int half = heads.width / 2;
     const int32_t position = positions[row];
-    for (int i = static_cast<int>(threadIdx.x); i < half; i += threads) angles[i] = turn(position < 0 ? 0 : position, frequencies[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < half; i += threads) angles[i] = turn(position < 0 ? 0 : position, frequencies[i], frequencies[half]);
     __syncthreads();
     if (position < 0) return;
     for (int head = warp_index(); head < heads.turned(); head += threads / 32) {
@@ -144,7 +144,7 @@ static __global__ void __launch_bounds__(partial_threads)
         __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < angle_rows * half; i += static_cast<int>(blockDim.x)) {
             const int64_t row = begin + i / half;
-            if (row < end && positions[row] >= 0) angles[i] = turn(positions[row], frequencies[i % half]);
+            if (row < end && positions[row] >= 0) angles[i] = turn(positions[row], frequencies[i % half], frequencies[half]);
         }
         __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < groups * heads.width; i += static_cast<int>(blockDim.x)) {

@@ -177,7 +177,7 @@ void paged(const Model &m) {
 void rope(const Model &m) {
     const int64_t rows = 64;
     Buffer<bf16> qkv = halves(rows * m.qkv()), before = halves(rows * m.turned()), q_norm = halves(m.head_dim), k_norm = halves(m.head_dim);
-    Buffer<float> rstd = floats(rows * (m.heads + m.kv_heads)), frequencies = floats(m.head_dim / 2), partial = floats(2 * m.head_dim);
+    Buffer<float> rstd = floats(rows * (m.heads + m.kv_heads)), frequencies = floats(m.head_dim / 2 + 1), partial = floats(2 * m.head_dim);
     Buffer<int32_t> positions(counted(rows)), blocks(std::vector<int32_t>{0, static_cast<int32_t>(rows)});
     Buffer<int32_t> pages(std::vector<int32_t>(rows, 0)); // of one page
     Buffer<bf16> keys = halves(rows * m.kv_heads * m.head_dim), values = halves(rows * m.kv_heads * m.head_dim);

@@ -14,7 +14,8 @@ namespace {
 
 int failures = 0, checks = 0;
 
-const float frequencies[] = {1, 0.1f, 0.01f, 0.001f};
+// Of as many layers as a test has, with the factor after each layer's.
+const float frequencies[] = {1, 0.1f, 0.01f, 0.001f, 1, 1, 0.1f, 0.01f, 0.001f, 1, 1, 0.1f, 0.01f, 0.001f, 1, 1, 0.1f, 0.01f, 0.001f, 1};
 
 } // namespace
 

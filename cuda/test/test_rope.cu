@@ -10,10 +10,12 @@ namespace lathe::test {
 
 constexpr float epsilon = 1e-6f;
 
-// As a model with the base 1e6 has them; padding and far positions among them.
+// As a model with the base 1e6 has them, and the factor that follows; padding and
+// far positions among them.
 static std::vector<float> frequencies(int width) {
     std::vector<float> all;
     for (int i = 0; i < width / 2; i++) all.push_back(static_cast<float>(std::pow(1e6, -2.0 * i / width)));
+    all.push_back(1.125f); // exact in both types
     return all;
 }
 

@@ -6,12 +6,12 @@
 namespace lathe::twin {
 
 // The angle is rounded to float32, as it is part of the definition.
-static void turn(double &a, double &b, int32_t position, float frequency, int direction) {
+static void turn(double &a, double &b, int32_t position, float frequency, int direction, double factor) {
     const float product = static_cast<float>(position) * frequency;
     const double angle = direction * static_cast<double>(product);
     const double x = a * std::cos(angle) - b * std::sin(angle), y = b * std::cos(angle) + a * std::sin(angle);
-    a = x;
-    b = y;
+    a = x * factor;
+    b = y * factor;
 }
 
 static const Array &norm_of(int head, Heads heads, const Array &q_norm, const Array &k_norm) {
@@ -37,7 +37,7 @@ Rope rope_forward(Array &qkv, const Array &q_norm, const Array &k_norm, const st
                     x[i] *= rstd * weight[i];
                 }
             }
-            for (int i = 0; i < width / 2; i++) turn(x[i], x[i + width / 2], positions[row], frequencies[i], 1);
+            for (int i = 0; i < width / 2; i++) turn(x[i], x[i + width / 2], positions[row], frequencies[i], 1, frequencies[width / 2]);
         }
     }
     return kept;
@@ -52,7 +52,7 @@ Array rope_backward(Array &dqkv, const Array &rstd, const Array &before, const A
             if (positions[row] < 0) continue;
             for (int head = 0; head < turned; head++) {
                 double *d = &dqkv[row * heads.row() + head * width];
-                for (int i = 0; i < width / 2; i++) turn(d[i], d[i + width / 2], positions[row], frequencies[i], -1);
+                for (int i = 0; i < width / 2; i++) turn(d[i], d[i + width / 2], positions[row], frequencies[i], -1, frequencies[width / 2]);
                 const Array &weight = norm_of(head, heads, q_norm, k_norm);
                 if (weight.empty()) continue;
                 const double *x = &before[(row * turned + head) * width], r = rstd[row * turned + head];

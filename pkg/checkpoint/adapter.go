@@ -223,7 +223,7 @@ func compact(value json.RawMessage) string {
 }
 
 // adapterTensor matches PEFT's names of an adapter's tensors.
-var adapterTensor = regexp.MustCompile(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z]+_proj)\.lora_([AB])\.weight$`)
+var adapterTensor = regexp.MustCompile(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z_]+_proj)\.lora_([AB])\.weight$`)
 
 // readAdapter finds out the targets from the names of a file's tensors, and
 // reads them.
@@ -231,7 +231,7 @@ func readAdapter(a *policy.Adapter, f *safetensors.File, path string, c policy.C
 	inLayers := map[string]map[int]bool{}
 	for _, info := range f.Tensors() {
 		part := adapterTensor.FindStringSubmatch(info.Name)
-		if part == nil || !slices.Contains(policy.LoRATargets(), part[3]) {
+		if part == nil || len(policy.SortTargets(part[3:4])) == 0 {
 			return exitcode.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(policy.LoRATargets(), ", "))
 		}
 		layer, err := strconv.Atoi(part[1])

@@ -19,7 +19,7 @@ import (
 
 func testConfig() policy.Config {
 	return policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
+		Architecture: policy.Qwen2, QKVBias: true, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 16,
 		RMSNormEps: 1e-6, InitializerRange: 0.02, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
 	}
@@ -29,14 +29,60 @@ func TestConfigRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*policy.Config){
 		func(*policy.Config) {},
-		func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false },
+		func(c *policy.Config) { c.Architecture, c.QKVBias, c.TieWordEmbeddings = policy.Llama, false, false },
 		func(c *policy.Config) { c.BOSTokenID, c.EOSTokenIDs = -1, nil },
 		func(c *policy.Config) { c.EOSTokenIDs = []int32{0} },
 		func(c *policy.Config) { c.InitializerRange = 0.08 },
+		func(c *policy.Config) {
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeYarn, Factor: 4, Original: 16, BetaFast: 20, Exact: true, MScale: 0.7, MScaleAllDim: 0.3}
+			c.MaxPositionEmbeddings = 64
+		},
+		func(c *policy.Config) { c.Layers = []policy.Layer{{}, {Window: 5}} },
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias = policy.Mistral, false
+			c.Layers = []policy.Layer{{Window: 5}, {Window: 5}}
+		},
+		func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Mistral, false },
+		func(c *policy.Config) {
+			c.Architecture, c.OutputBias = policy.SmolLM3, true
+			c.Layers = []policy.Layer{{Rope: policy.RopeNone}, {Rope: policy.RopeNone}}
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Norms, c.QKNorm = policy.Olmo2, false, policy.NormAfter, policy.QKNormAll
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Norms, c.QKNorm = policy.Olmo3, false, policy.NormAfter, policy.QKNormAll
+			c.LocalRopeTheta, c.Layers = 7, []policy.Layer{{Window: 3, Rope: policy.RopeLocal}, {}}
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Fused, c.HeadDim, c.RotaryDim = policy.Phi3, false, true, 8, 6
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLong, Factor: 32, Original: 16, ShortFactors: []float64{1, 1, 1.5}, LongFactors: []float64{2, 3, 4}}
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.MLPBias, c.OutputBias = policy.Granite, true, true
+			c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitScale = 12, 0.22, 0.0078125, 8
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Norms, c.NormOffset, c.Activation = policy.Gemma2, false, policy.NormBoth, 1, policy.GELUTanh
+			c.EmbeddingScale, c.AttentionScale, c.AttentionCap, c.LogitCap = math.Sqrt(8), 1/math.Sqrt(224), 50, 30
+			c.Layers = []policy.Layer{{Window: 4}, {}}
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Norms, c.NormOffset, c.Activation = policy.Gemma3, false, policy.NormBoth, 1, policy.GELUTanh
+			c.QKNorm, c.EmbeddingScale, c.AttentionScale, c.LocalRopeTheta = policy.QKNormHead, math.Sqrt(8), 1/math.Sqrt(256), 1e4
+			c.Layers = []policy.Layer{{Window: 4, Rope: policy.RopeLocal}, {}}
+		},
 	} {
 		want := testConfig()
 		change(&want)
-		got := must.Get(ParseConfig(formatConfig(want)))(t)
+		// What the classes of transformers ask of a file's spelling.
+		raw := string(formatConfig(want))
+		for _, never := range []string{`"final_logit_softcapping": 30,`, `"rope_type": "longrope"`} {
+			if strings.Contains(raw, never) {
+				t.Errorf("%s in %s", never, raw)
+			}
+		}
+		got := must.Get(ParseConfig([]byte(raw)))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -65,13 +111,19 @@ func TestConfigRefusals(t *testing.T) {
 	tests := []struct{ old, new, want string }{
 		{`"Qwen2ForCausalLM"`, `"MixtralForCausalLM"`, "MixtralForCausalLM"},
 		{`"silu"`, `"gelu"`, `hidden_act is "gelu"`},
-		{`"use_cache": true`, `"use_sliding_window": true, "max_window_layers": 1`, "use_sliding_window"},
-		{`"use_cache": true`, `"layer_types": ["sliding_attention"]`, "sliding_attention"},
+		{`"use_cache": true`, `"use_sliding_window": true, "sliding_window": -1, "max_window_layers": 1`, "sliding_window is -1"},
+		{`"use_cache": true`, `"layer_types": ["sliding_attention"]`, "layer_types has 1 entries"},
+		{`"use_cache": true`, `"layer_types": ["full_attention", "linear_attention"]`, "linear_attention"},
+		{`"use_cache": true`, `"layer_types": ["full_attention", "sliding_attention"]`, "another kind of attention"},
+		{`"use_cache": true`, `"use_bidirectional_attention": true`, "use_bidirectional_attention"},
+		{`"use_cache": true`, `"resid_pdrop": 0.1`, "resid_pdrop"},
+		{`"use_cache": true`, `"lm_head_bias": true`, "lm_head_bias"},
 		{`"use_cache": true`, `"attention_bias": true`, "attention_bias"},
 		{`"use_cache": true`, `"quantization_config": {}`, "quantization_config"},
 		{`"use_cache": true`, `"rope_scaling": {"rope_type": "llama3"}`, "factor of rope_type"},
-		{`"use_cache": true`, `"rope_parameters": {"rope_type": "yarn"}`, "rope_type is \"yarn\""},
-		{`"use_cache": true`, `"partial_rotary_factor": 0.5`, "partial_rotary_factor"},
+		{`"use_cache": true`, `"rope_parameters": {"rope_type": "proportional"}`, "rope_type is \"proportional\""},
+		{`"use_cache": true`, `"partial_rotary_factor": 0.25`, "partial_rotary_factor"},
+		{`"use_cache": true`, `"partial_rotary_factor": 0.5`, "an even number"},
 		{`"use_cache": true`, `"is_causal": false`, "is_causal is false"},
 		{`"use_cache": true`, `"original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
 			"high_freq_factor": 4, "original_max_position_embeddings": 12}`, "original_max_position_embeddings is 12 in the scaling of rotary embedding but 8 beside it"},
@@ -102,11 +154,18 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add(formatConfig(testConfig()))
 	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"eos_token_id":[1,2]}`))
 	scaled := testConfig()
-	scaled.Architecture = policy.Qwen3
+	scaled.Architecture, scaled.QKVBias, scaled.QKNorm = policy.Qwen3, false, policy.QKNormHead
 	scaled.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 64}
 	f.Add(formatConfig(scaled))
 	f.Add(bytes.Replace(formatConfig(scaled), []byte("rope_scaling"), []byte("rope_parameters"), 1))
 	f.Add(bytes.Replace(formatConfig(testConfig()), []byte(`"use_cache"`), []byte(`"rope_scaling":{"type":"linear","factor":2},"layer_types":["full_attention"],"use_cache"`), 1))
+	for _, name := range []string{"olmo3", "phi4-mini", "granite", "gemma2", "gemma3", "smollm3"} {
+		raw, err := os.ReadFile(filepath.Join("..", "policy", "testdata", "families", name, ConfigFile))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw)
 		if err != nil {
@@ -115,6 +174,7 @@ func FuzzParseConfig(f *testing.F) {
 			}
 			return
 		}
+		c.InitializerRange = c.InitStd() // what is written
 		again, err := ParseConfig(formatConfig(c))
 		if err != nil || !cmp.Equal(c, again) {
 			t.Fatalf("%+v came back as %+v, %v", c, again, err)
@@ -134,11 +194,11 @@ func TestConfigOfFamilies(t *testing.T) {
 	}{
 		{"plain Llama", `"architectures":["LlamaForCausalLM"],"model_type":"llama"`, func(*policy.Config) {}},
 		{"Llama without architectures", `"model_type":"llama"`, func(*policy.Config) {}},
-		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
-		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
-		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
-		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *policy.Config) { c.Architecture = policy.Qwen2 }},
-		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *policy.Config) { c.Architecture, c.HeadDim = policy.Qwen3, 128 }},
+		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
+		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
+		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
+		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
+		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *policy.Config) { c.Architecture, c.QKNorm, c.HeadDim = policy.Qwen3, policy.QKNormHead, 128 }},
 		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *policy.Config) { c.RopeTheta = 5.5 }},
 		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *policy.Config) { c.RopeTheta = 6.5 }},
 		{"range of random weights", `"model_type":"llama","initializer_range":0.0625`, func(c *policy.Config) { c.InitializerRange = 0.0625 }},

@@ -10,7 +10,7 @@ import (
 // Inspection is what a model folder is, and what it takes to run and to train.
 type Inspection struct {
 	Folder      string                    `json:"folder"`
-	Family      string                    `json:"family"` // Llama, Qwen2 or Qwen3
+	Family      string                    `json:"family"` // Llama, Qwen2, Gemma3, …
 	Config      policy.Config             `json:"config"`
 	Parameters  int                       `json:"parameters"`
 	Files       int                       `json:"files"`        // that the weights are in

@@ -52,7 +52,7 @@ func names(t testing.TB, folder string) []string {
 func foreignFolder(t testing.TB) string {
 	t.Helper()
 	c := testConfig()
-	c.Architecture = policy.Qwen3
+	c.Architecture, c.QKVBias, c.QKNorm = policy.Qwen3, false, policy.QKNormHead
 	weights := must.Get(policy.Init(c, 3))(t)
 	config := strings.Replace(string(formatConfig(c)), `"torch_dtype": "float32"`, `"zz": {"b":1,  "a":[1e3]}, "torch_dtype" :   "bfloat16"`, 1)
 	folder := writeAll(t, map[string]string{

@@ -59,6 +59,7 @@ type inspection struct {
 	KeyValueHeads int                       `json:"num_key_value_heads"`
 	MaxTokens     int                       `json:"max_position_embeddings"`
 	Tied          bool                      `json:"tie_word_embeddings"`
+	Parts         []policy.Part             `json:"parts,omitempty"` // what its family adds to Llama
 	Files         int                       `json:"files"`
 	Stored        map[safetensors.DType]int `json:"parameters_by_dtype"`
 	WeightBytes   int64                     `json:"weight_bytes"`
@@ -120,7 +121,7 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 		Adapter: adapter, Folder: found.Folder, Family: found.Family, Architecture: string(found.Config.Architecture), Parameters: found.Parameters,
 		VocabSize: found.Config.VocabSize, HiddenSize: found.Config.HiddenSize, Layers: found.Config.NumHiddenLayers,
 		Heads: found.Config.NumAttentionHeads, KeyValueHeads: found.Config.NumKeyValueHeads,
-		MaxTokens: found.Config.MaxPositionEmbeddings, Tied: found.Config.TieWordEmbeddings,
+		MaxTokens: found.Config.MaxPositionEmbeddings, Tied: found.Config.TieWordEmbeddings, Parts: found.Config.Parts(),
 		Files: found.Files, Stored: found.Stored, WeightBytes: found.WeightBytes, Memory: found.Memory, FLOPs: found.FLOPs, SHA256: found.SHA256,
 	}
 	if x.Source, err = folder.ReadSource(base); err != nil {
@@ -148,6 +149,13 @@ func printInspection(w io.Writer, x inspection) {
 	fmt.Fprintf(w, "%s: %s, %d parameters\n", x.Folder, x.Architecture, x.Parameters)
 	fmt.Fprintf(w, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
 		x.Layers, x.HiddenSize, x.Heads, x.KeyValueHeads, x.VocabSize, x.MaxTokens, x.Tied)
+	for i, part := range x.Parts {
+		lead := "with"
+		if i > 0 {
+			lead = "    "
+		}
+		fmt.Fprintf(w, "  %s %s\n", lead, part)
+	}
 	fmt.Fprintf(w, "  %.1f MB of weights on disk (files: %d)\n", megabytes(x.WeightBytes), x.Files)
 	fmt.Fprintf(w, "  memory in MB    weights  to train (masters, gradients, moments)  KV per 1000 tokens  activations per 1000 tokens (least)\n")
 	for _, m := range x.Memory {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,17 +13,25 @@ import (
 type Architecture string
 
 // The architectures that are implemented. They are one decoder with RMSNorm,
-// rotary embedding, grouped-query attention and SwiGLU. Qwen2 adds biases to
-// the query, key and value projections, Qwen3 norms of every query and key
-// head.
+// rotary embedding, grouped-query attention and gated MLPs. What each adds is in
+// Config's other fields: nothing that computes asks for the name.
 const (
-	Llama Architecture = "LlamaForCausalLM"
-	Qwen2 Architecture = "Qwen2ForCausalLM"
-	Qwen3 Architecture = "Qwen3ForCausalLM"
+	Llama   Architecture = "LlamaForCausalLM"
+	Mistral Architecture = "MistralForCausalLM"
+	Qwen2   Architecture = "Qwen2ForCausalLM"
+	Qwen3   Architecture = "Qwen3ForCausalLM"
+	SmolLM3 Architecture = "SmolLM3ForCausalLM"
+	Olmo2   Architecture = "Olmo2ForCausalLM"
+	Olmo3   Architecture = "Olmo3ForCausalLM"
+	Phi3    Architecture = "Phi3ForCausalLM"
+	Granite Architecture = "GraniteForCausalLM"
+	Gemma2  Architecture = "Gemma2ForCausalLM"
+	Gemma3  Architecture = "Gemma3ForCausalLM"
 )
 
 // Config is the shape of a policy, named as in Hugging Face's config.json, of
-// which package checkpoint reads it.
+// which package checkpoint reads it. The zero values of the fields from QKVBias
+// on are those of Llama.
 type Config struct {
 	Architecture          Architecture `json:"architecture"`
 	VocabSize             int          `json:"vocab_size"`
@@ -40,14 +49,98 @@ type Config struct {
 	InitializerRange      float64      `json:"initializer_range"` // standard deviation of random matrices; 0 means 0.02
 	BOSTokenID            int32        `json:"bos_token_id"`      // negative when there is none
 	EOSTokenIDs           []int32      `json:"eos_token_ids"`     // each ends a response
+
+	QKVBias    bool       `json:"qkv_bias,omitempty"`    // of the query, key and value projections
+	OutputBias bool       `json:"output_bias,omitempty"` // of attention's output projection
+	MLPBias    bool       `json:"mlp_bias,omitempty"`    // of the MLP's three projections
+	Fused      bool       `json:"fused,omitempty"`       // query, key and value projections are one tensor, gate and up another
+	QKNorm     QKNorm     `json:"qk_norm,omitempty"`     // of queries and keys, before rotary embedding
+	Norms      Norms      `json:"norms,omitempty"`       // where the norms of a block stand
+	NormOffset float64    `json:"norm_offset,omitempty"` // what is added to a norm's weight before it multiplies
+	Activation Activation `json:"activation,omitempty"`  // of the MLP's gates
+
+	EmbeddingScale float64 `json:"embedding_scale,omitempty"` // what embeddings are multiplied by, rounded to the table's type; 0 for 1
+	ResidualScale  float64 `json:"residual_scale,omitempty"`  // what a branch is multiplied by before it is added; 0 for 1
+	AttentionScale float64 `json:"attention_scale,omitempty"` // what scores are multiplied by; 0 for 1/sqrt(head_dim)
+	LogitScale     float64 `json:"logit_scale,omitempty"`     // what logits are divided by; 0 for 1
+	AttentionCap   float64 `json:"attention_cap,omitempty"`   // scores become cap·tanh(score/cap); 0 for no cap
+	LogitCap       float64 `json:"logit_cap,omitempty"`       // likewise the logits
+
+	RotaryDim      int     `json:"rotary_dim,omitempty"`       // the first values of a head that are rotated, even; 0 for all
+	LocalRopeTheta float64 `json:"local_rope_theta,omitempty"` // rope_theta of layers with RopeLocal, which have no scaling
+	Layers         []Layer `json:"layers,omitempty"`           // of every layer; none when all are the zero value
 }
 
-// QKVBias reports whether the query, key and value projections have biases.
-func (c Config) QKVBias() bool { return c.Architecture == Qwen2 }
+// QKNorm says what of queries and keys is normed together.
+type QKNorm string
 
-// QKNorm reports whether every query and key head is normed before its rotary
-// embedding.
-func (c Config) QKNorm() bool { return c.Architecture == Qwen3 }
+// The ways of norming queries and keys.
+const (
+	QKNormNone QKNorm = ""
+	QKNormHead QKNorm = "head" // every head by itself, with one weight for all query heads and one for all key heads
+	QKNormAll  QKNorm = "all"  // all query heads of a token together, and all key heads
+)
+
+// Norms says where the norms of a block stand. A block is two branches,
+// attention and MLP, each of which is added to the residual stream.
+type Norms string
+
+// The places of norms.
+const (
+	NormBefore Norms = ""      // of what goes into a branch
+	NormAfter  Norms = "after" // of what comes out of it
+	NormBoth   Norms = "both"
+)
+
+// Before reports whether what goes into a branch is normed.
+func (n Norms) Before() bool { return n != NormAfter }
+
+// After reports whether what comes out of a branch is normed.
+func (n Norms) After() bool { return n != NormBefore }
+
+// Activation is the function of an MLP's gates.
+type Activation string
+
+// The functions.
+const (
+	SiLU     Activation = ""
+	GELUTanh Activation = "gelu_tanh" // x/2·(1 + tanh(sqrt(2/π)(x + 0.044715x³)))
+)
+
+// Layer is what layers of one policy may differ in.
+type Layer struct {
+	Window int  `json:"window,omitempty"` // keys that a query sees, its own the last; 0 for all up to its own
+	Rope   Rope `json:"rope,omitempty"`
+}
+
+// Rope says how a layer's queries and keys are rotated.
+type Rope string
+
+// The kinds of rotary embedding of a policy.
+const (
+	RopeGlobal Rope = ""      // by RopeTheta and RopeScaling
+	RopeLocal  Rope = "local" // by LocalRopeTheta
+	RopeNone   Rope = "none"
+)
+
+// Layer is what is special about layer i.
+func (c Config) Layer(i int) Layer {
+	if len(c.Layers) == 0 {
+		return Layer{}
+	}
+	return c.Layers[i]
+}
+
+// ScoreScale is what attention scores are multiplied by.
+func (c Config) ScoreScale() float32 {
+	if c.AttentionScale != 0 {
+		return float32(c.AttentionScale)
+	}
+	return float32(1 / math.Sqrt(float64(c.HeadDim)))
+}
+
+// Rotated is the number of values of a head that are rotated.
+func (c Config) Rotated() int { return cmp.Or(c.RotaryDim, c.HeadDim) }
 
 // QueryWidth is the width of all query heads together.
 func (c Config) QueryWidth() int { return c.NumAttentionHeads * c.HeadDim }
@@ -67,7 +160,6 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Architecture == Llama || c.Architecture == Qwen2 || c.Architecture == Qwen3, "the architecture %q is not implemented; %s, %s and %s are", c.Architecture, Llama, Qwen2, Qwen3)
 	for _, size := range []struct {
 		name  string
 		value int
@@ -88,13 +180,16 @@ func (c Config) Validate() error {
 		check(n < maxParameters, "the model has %.3g parameters; the limit is 2^48", n)
 	}
 	check(c.HeadDim%2 == 0, "head_dim is %d; rotary embedding needs it even", c.HeadDim)
+	check(c.RotaryDim >= 0 && c.RotaryDim <= c.HeadDim && c.RotaryDim%2 == 0, "%d values of a head of %d are rotated (partial_rotary_factor); rotary embedding needs an even number of them", c.RotaryDim, c.HeadDim)
 	check(c.NumKeyValueHeads <= 0 || c.NumAttentionHeads%c.NumKeyValueHeads == 0,
 		"num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads)
 	check(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %g; it must lie between 0 and 1", c.RMSNormEps)
 	check(c.RopeTheta > 1 && !math.IsInf(c.RopeTheta, 0), "rope_theta is %g; it must be above 1", c.RopeTheta)
-	if err := c.RopeScaling.validate(); err != nil {
+	check(c.LocalRopeTheta == 0 || c.LocalRopeTheta > 1 && !math.IsInf(c.LocalRopeTheta, 0), "the rope_theta of layers with a window is %g; it must be above 1", c.LocalRopeTheta)
+	if err := c.RopeScaling.validate(c.Rotated()); err != nil {
 		faults = append(faults, err)
 	}
+	faults = append(faults, c.validateParts()...)
 	check(int(c.BOSTokenID) < c.VocabSize, "bos_token_id is %d; the vocabulary has %d", c.BOSTokenID, c.VocabSize)
 	for _, id := range c.EOSTokenIDs {
 		check(id >= 0 && int(id) < c.VocabSize, "eos_token_id is %d; the vocabulary has %d", id, c.VocabSize)
@@ -105,54 +200,38 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// blockMatrices is the number of elements of the matrices of one block.
-func (c Config) blockMatrices() float64 {
-	hidden, queries, keys := float64(c.HiddenSize), float64(c.QueryWidth()), float64(c.KeyValueWidth())
-	return hidden*(2*queries+2*keys) + 3*hidden*float64(c.IntermediateSize)
-}
-
-// parameters is the number of parameters, which for absurd sizes is more than
-// an int holds. Below 2^53 it is exact.
-func (c Config) parameters() float64 {
-	block := c.blockMatrices() + 2*float64(c.HiddenSize)
-	if c.QKVBias() {
-		block += float64(c.QueryWidth() + 2*c.KeyValueWidth())
+// validateParts collects what is wrong with what families add.
+func (c Config) validateParts() (faults []error) {
+	for _, scale := range []struct {
+		name  string
+		value float64
+	}{
+		{"embedding scale", c.EmbeddingScale},
+		{"residual scale", c.ResidualScale},
+		{"attention scale", c.AttentionScale},
+		{"logit scale", c.LogitScale},
+		{"cap of attention scores", c.AttentionCap},
+		{"cap of logits", c.LogitCap},
+	} {
+		if narrow := float32(scale.value); scale.value != 0 && !(narrow > 1e-30 && narrow < 1e30) {
+			faults = append(faults, fmt.Errorf("the %s is %g; it must be a positive number", scale.name, scale.value))
+		}
 	}
-	if c.QKNorm() {
-		block += 2 * float64(c.HeadDim)
+	if c.NormOffset != 0 && c.NormOffset != 1 {
+		faults = append(faults, fmt.Errorf("the offset of norms is %g; 0 and 1 are implemented", c.NormOffset))
 	}
-	table := float64(c.VocabSize) * float64(c.HiddenSize)
-	total := float64(c.NumHiddenLayers)*block + table + float64(c.HiddenSize)
-	if !c.TieWordEmbeddings {
-		total += table
+	if len(c.Layers) != 0 && len(c.Layers) != c.NumHiddenLayers {
+		faults = append(faults, fmt.Errorf("%d layers are described; num_hidden_layers is %d", len(c.Layers), c.NumHiddenLayers))
 	}
-	return total
-}
-
-// ParameterCount is the number of trained parameters of a valid
-// configuration; a tied head counts once.
-func ParameterCount(c Config) int { return int(c.parameters()) }
-
-// FLOPsPerToken is the work of training on one token of sequences of S tokens,
-// forward and backward, in floating-point operations:
-//
-//	6·N_mat + 6·L·(Hq·dh)·S
-//
-// with N_mat the parameters of the blocks' matrices and of the head (the
-// gather of the embedding is free) and causal attention over S/2 keys on
-// average. Forward alone is a third of it.
-func FLOPsPerToken(c Config, sequenceTokens int) float64 {
-	return 6*c.matrices() + 6*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(sequenceTokens)
-}
-
-// DecodeFLOPsPerToken is the work of the forward pass of one token behind a
-// context of so many tokens: 2·N_mat + 4·L·(Hq·dh)·context, with N_mat as for
-// FLOPsPerToken.
-func DecodeFLOPsPerToken(c Config, context int) float64 {
-	return 2*c.matrices() + 4*float64(c.NumHiddenLayers)*float64(c.QueryWidth())*float64(context)
-}
-
-// matrices is N_mat of FLOPsPerToken.
-func (c Config) matrices() float64 {
-	return float64(c.NumHiddenLayers)*c.blockMatrices() + float64(c.VocabSize)*float64(c.HiddenSize)
+	for i, l := range c.Layers {
+		if l.Window < 0 || l.Window >= 1<<24 {
+			faults = append(faults, fmt.Errorf("the window of layer %d is %d tokens; it must lie between 1 and 2^24", i, l.Window))
+			break
+		}
+		if l.Rope == RopeLocal && c.LocalRopeTheta == 0 {
+			faults = append(faults, fmt.Errorf("layer %d has a rotary embedding of its own, but there is no rope_theta for it", i))
+			break
+		}
+	}
+	return faults
 }

@@ -20,7 +20,7 @@ import (
 type LoRA struct {
 	Rank    int
 	Alpha   float64
-	Targets []string // of LoRATargets, in its order
+	Targets []string // of LoRATargets, in its order, and then of those of policies with fused projections
 	// RankStabilized divides alpha by the root of the rank instead
 	// (Kalajdzievski, A Rank Stabilization Scaling Factor, 2023).
 	RankStabilized bool
@@ -30,6 +30,44 @@ type LoRA struct {
 // that Hugging Face gives them.
 func LoRATargets() []string {
 	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+}
+
+// fusedTargets are the projections of a policy whose projections are fused, and
+// what each is made of.
+var fusedTargets = []struct {
+	name  string
+	parts []string
+}{
+	{"qkv_proj", []string{"q_proj", "k_proj", "v_proj"}},
+	{"gate_up_proj", []string{"gate_proj", "up_proj"}},
+}
+
+// For is the adapter's shape by the projections that a policy has: where they are
+// fused, a target is named with all others that it is fused with.
+func (l LoRA) For(c Config) (LoRA, error) {
+	if !c.Fused {
+		return l, nil
+	}
+	targets := slices.Clone(l.Targets)
+	for _, fused := range fusedTargets {
+		named := 0
+		for _, part := range fused.parts {
+			if i := slices.Index(targets, part); i >= 0 {
+				targets = slices.Delete(targets, i, i+1)
+				named++
+			}
+		}
+		switch named {
+		case 0:
+		case len(fused.parts):
+			targets = append(targets, fused.name)
+		default:
+			return LoRA{}, exitcode.Dataf("the adapter's targets name %d of %s, which are one tensor (%s) of this policy; name all of them or none",
+				named, strings.Join(fused.parts, ", "), fused.name)
+		}
+	}
+	l.Targets = SortTargets(targets)
+	return l, nil
 }
 
 // Scale is what an adapter's product is multiplied by.
@@ -62,15 +100,14 @@ func (l LoRA) Validate() error {
 	return nil
 }
 
-// SortTargets returns those of LoRATargets that are in names, in its order.
+// SortTargets returns those of names that are targets of any policy, in the order
+// of LoRA's.
 func SortTargets(names []string) []string {
-	var sorted []string
-	for _, target := range LoRATargets() {
-		if slices.Contains(names, target) {
-			sorted = append(sorted, target)
-		}
+	all := LoRATargets()
+	for _, fused := range fusedTargets {
+		all = append(all, fused.name)
 	}
-	return sorted
+	return slices.DeleteFunc(all, func(target string) bool { return !slices.Contains(names, target) })
 }
 
 // Projection is one matrix (Out, In) of a layer.
@@ -86,14 +123,20 @@ func (p Projection) Target() string { return p.name[strings.IndexByte(p.name, '.
 // one input together.
 func ProjectionGroups(c Config) [][]Projection {
 	hidden, inner := c.HiddenSize, c.IntermediateSize
+	queryKeyValue := []Projection{
+		{"self_attn.q_proj", c.QueryWidth(), hidden},
+		{"self_attn.k_proj", c.KeyValueWidth(), hidden},
+		{"self_attn.v_proj", c.KeyValueWidth(), hidden},
+	}
+	gateUp := []Projection{{"mlp.gate_proj", inner, hidden}, {"mlp.up_proj", inner, hidden}}
+	if c.Fused {
+		queryKeyValue = []Projection{{"self_attn.qkv_proj", c.QueryWidth() + 2*c.KeyValueWidth(), hidden}}
+		gateUp = []Projection{{"mlp.gate_up_proj", 2 * inner, hidden}}
+	}
 	return [][]Projection{
-		{
-			{"self_attn.q_proj", c.QueryWidth(), hidden},
-			{"self_attn.k_proj", c.KeyValueWidth(), hidden},
-			{"self_attn.v_proj", c.KeyValueWidth(), hidden},
-		},
+		queryKeyValue,
 		{{"self_attn.o_proj", hidden, c.QueryWidth()}},
-		{{"mlp.gate_proj", inner, hidden}, {"mlp.up_proj", inner, hidden}},
+		gateUp,
 		{{"mlp.down_proj", hidden, inner}},
 	}
 }
@@ -140,6 +183,10 @@ type Adapter struct {
 // PEFT draws, and B zero. Each tensor has a random stream of its own by name.
 func InitAdapter(c Config, l LoRA, seed uint64) (Adapter, error) {
 	if err := l.Validate(); err != nil {
+		return Adapter{}, err
+	}
+	l, err := l.For(c)
+	if err != nil {
 		return Adapter{}, err
 	}
 	a := Adapter{LoRA: l, Tensors: LoRALayout(c, l)}

@@ -36,13 +36,20 @@ func MemoryOf(c Config, d safetensors.DType) Memory {
 // activations is the number of values that a block leaves for its backward
 // pass, for each token: the residual stream before and inside it, queries,
 // keys and values, attention's output with the maximum and sum of each head's
-// softmax, gate and up projections, and the norms' factors. stream is the
+// softmax, gate and up projections, what norms read that is none of these, and the
+// norms' factors. stream is the
 // width of the residual stream.
 func (c Config) activations() (block, stream int64) {
 	stream = int64(c.HiddenSize)
 	block = 2*stream + 2*int64(c.QueryWidth()) + 2*int64(c.KeyValueWidth()) + 2*int64(c.NumAttentionHeads) + 2*int64(c.IntermediateSize) + 2
-	if c.QKNorm() {
+	switch c.QKNorm {
+	case QKNormHead:
 		block += int64(c.QueryWidth()+c.KeyValueWidth()) + int64(c.NumAttentionHeads+c.NumKeyValueHeads)
+	case QKNormAll:
+		block += int64(c.QueryWidth()+c.KeyValueWidth()) + 2
+	}
+	if c.Norms.After() { // the branches' outputs before their norms
+		block += 2*stream + 2
 	}
 	return block, stream
 }

@@ -30,30 +30,50 @@ func Layout(c Config) []Tensor {
 	whole(EmbeddingName, c.VocabSize, hidden)
 	for layer := range c.NumHiddenLayers {
 		add := func(name string, shape ...int) { whole(fmt.Sprintf("model.layers.%d.%s", layer, name), shape...) }
-		add("input_layernorm.weight", hidden)
-		add("self_attn.q_proj.weight", c.QueryWidth(), hidden)
-		add("self_attn.k_proj.weight", c.KeyValueWidth(), hidden)
-		add("self_attn.v_proj.weight", c.KeyValueWidth(), hidden)
-		if c.QKVBias() {
-			add("self_attn.q_proj.bias", c.QueryWidth())
-			add("self_attn.k_proj.bias", c.KeyValueWidth())
-			add("self_attn.v_proj.bias", c.KeyValueWidth())
+		norm := func(there bool, name string, width int) {
+			if there {
+				add(name+".weight", width)
+			}
 		}
-		if c.QKNorm() {
-			add("self_attn.q_norm.weight", c.HeadDim)
-			add("self_attn.k_norm.weight", c.HeadDim)
+		groups := ProjectionGroups(c)
+		project := func(group int, biased bool) {
+			for _, p := range groups[group] {
+				add(p.name+".weight", p.Out, p.In)
+			}
+			if biased {
+				for _, p := range groups[group] {
+					add(p.name+".bias", p.Out)
+				}
+			}
 		}
-		add("self_attn.o_proj.weight", hidden, c.QueryWidth())
-		add("post_attention_layernorm.weight", hidden)
-		add("mlp.gate_proj.weight", c.IntermediateSize, hidden)
-		add("mlp.up_proj.weight", c.IntermediateSize, hidden)
-		add("mlp.down_proj.weight", hidden, c.IntermediateSize)
+		// Where norms stand after a branch alone, what stands before it elsewhere
+		// goes by the same name.
+		before, after := c.Norms.Before(), c.Norms.After()
+		norm(before, "input_layernorm", hidden)
+		project(0, c.QKVBias)
+		query, key := c.normWidths()
+		norm(c.QKNorm != QKNormNone, "self_attn.q_norm", query)
+		norm(c.QKNorm != QKNormNone, "self_attn.k_norm", key)
+		project(1, c.OutputBias)
+		norm(true, "post_attention_layernorm", hidden)
+		norm(before && after, "pre_feedforward_layernorm", hidden)
+		project(2, c.MLPBias)
+		project(3, c.MLPBias)
+		norm(after, "post_feedforward_layernorm", hidden)
 	}
 	whole("model.norm.weight", hidden)
 	if !c.TieWordEmbeddings {
 		whole(HeadName, c.VocabSize, hidden)
 	}
 	return tensors
+}
+
+// normWidths are the widths of the norms of queries and of keys.
+func (c Config) normWidths() (query, key int) {
+	if c.QKNorm == QKNormAll {
+		return c.QueryWidth(), c.KeyValueWidth()
+	}
+	return c.HeadDim, c.HeadDim
 }
 
 // Elements is the number of elements of the tensor's shape.
@@ -69,6 +89,9 @@ func (t Tensor) Elements() int {
 // the embedding and the head included, but not to norms and biases.
 func (t Tensor) Decayed() bool { return len(t.Shape) == 2 }
 
+// norm reports whether the tensor is a norm's weight.
+func (t Tensor) norm() bool { return strings.HasSuffix(t.Name, "norm.weight") }
+
 // StoredAs is the type of the tensor's elements in a file: F32 unless DType says
 // otherwise.
 func (t Tensor) StoredAs() safetensors.DType { return cmp.Or(t.DType, safetensors.F32) }
@@ -80,7 +103,8 @@ func (c Config) InitStd() float64 { return cmp.Or(c.InitializerRange, 0.02) }
 // Init draws the weights of a new policy: matrices normal with standard
 // deviation σ = c.InitializerRange, the two projections that add to the
 // residual stream with σ/sqrt(2·layers) (Radford et al., Language Models are
-// Unsupervised Multitask Learners, 2019, section 2.3), norms one, biases zero.
+// Unsupervised Multitask Learners, 2019, section 2.3), norms such that they
+// multiply by one, biases zero.
 // Each tensor has a stream of its own by name, so that its numbers do not
 // depend on the others.
 func Init(c Config, seed uint64) ([]Tensor, error) {
@@ -95,9 +119,9 @@ func Init(c Config, seed uint64) ([]Tensor, error) {
 		t := &tensors[i]
 		t.Data = make([]float32, t.Elements())
 		switch {
-		case strings.HasSuffix(t.Name, "norm.weight"):
+		case t.norm():
 			for j := range t.Data {
-				t.Data[j] = 1
+				t.Data[j] = float32(1 - c.NormOffset)
 			}
 		case t.Decayed():
 			std := c.InitStd()

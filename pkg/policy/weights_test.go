@@ -11,7 +11,7 @@ import (
 
 func testConfig() Config {
 	return Config{
-		Architecture: Qwen2, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
+		Architecture: Qwen2, QKVBias: true, VocabSize: 11, HiddenSize: 8, IntermediateSize: 12, NumHiddenLayers: 2,
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 2, MaxPositionEmbeddings: 16,
 		RMSNormEps: 1e-6, InitializerRange: 0.02, RopeTheta: 1e4, TieWordEmbeddings: true, BOSTokenID: 3, EOSTokenIDs: []int32{1, 2},
 	}
@@ -89,7 +89,7 @@ func TestInitializerRange(t *testing.T) {
 func TestFLOPsPerToken(t *testing.T) {
 	t.Parallel()
 	c := Config{
-		Architecture: Qwen2, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
+		Architecture: Qwen2, QKVBias: true, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
 		NumAttentionHeads: 14, NumKeyValueHeads: 2, HeadDim: 64, TieWordEmbeddings: true,
 	}
 	if n := ParameterCount(c); n != 494032768 {

@@ -98,7 +98,7 @@ func (p *NewPolicy) SetDefaults() {
 	*p = NewPolicy{
 		HiddenSize: 128, IntermediateSize: 384,
 		NumHiddenLayers: 4, NumAttentionHeads: 4, NumKeyValueHeads: 2,
-		MaxPositionEmbeddings: 2048, RopeTheta: 10000, RMSNormEps: 1e-6, InitializerRange: 0.02,
+		MaxPositionEmbeddings: 2048, Rope: "rotary", RopeTheta: 10000, RMSNormEps: 1e-6, InitializerRange: 0.02,
 		QKVBias: true, TieWordEmbeddings: true, Tokenizer: "bytes",
 	}
 }

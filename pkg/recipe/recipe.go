@@ -82,6 +82,7 @@ type NewPolicy struct {
 	NumAttentionHeads     int     `yaml:"num_attention_heads"`                         // query heads; divides hidden_size
 	NumKeyValueHeads      int     `yaml:"num_key_value_heads"`                         // key and value heads; divides num_attention_heads
 	MaxPositionEmbeddings int     `yaml:"max_position_embeddings"`                     // longest sequence in tokens, prompt included
+	Rope                  string  `yaml:"rope" choices:"rotary,none"`                  // rotary position embedding, or none: positions then show in the causal mask alone, and the policy is saved as a SmolLM3, whose bias of queries, keys and values goes with one of the output projection
 	RopeTheta             float64 `yaml:"rope_theta"`                                  // base of the rotary frequencies
 	RMSNormEps            float64 `yaml:"rms_norm_eps"`                                // added to the mean square
 	InitializerRange      float64 `yaml:"initializer_range"`                           // standard deviation of random matrices; 1/sqrt(hidden_size) learns sooner than the customary 0.02 where that is larger

@@ -83,6 +83,7 @@ func (r *Recipe) checkPolicy(c *config.Checker) {
 			"must divide policy.new.num_attention_heads %d", n.NumAttentionHeads)
 	}
 	c.Between("policy.new.max_position_embeddings", n.MaxPositionEmbeddings, 2, most)
+	c.Choice("policy.new.rope", n.Rope)
 	c.Positive("policy.new.rope_theta", n.RopeTheta)
 	c.Positive("policy.new.rms_norm_eps", n.RMSNormEps)
 	c.Positive("policy.new.initializer_range", n.InitializerRange)

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -25,27 +23,66 @@ func newProducts(pairs bool) products {
 	return products{false, gemm.NT, gemm.NN, gemm.TN}
 }
 
-// scoreScale is what scores are multiplied by before the softmax.
-func scoreScale(headDim int) float32 { return float32(1 / math.Sqrt(float64(headDim))) }
+// scoring is what a layer makes of scores before the softmax.
+type scoring struct {
+	scale  float32
+	cap    float32 // 0 for none
+	window int     // keys that a query sees, its own the last; 0 for all
+}
+
+func (e *Engine) scoring(layer int) scoring {
+	return scoring{e.config.ScoreScale(), float32(e.config.AttentionCap), e.config.Layer(layer).Window}
+}
+
+// first is the first key that the last of so many keys' queries sees.
+func (s scoring) first(keys int) int {
+	if s.window == 0 {
+		return 0
+	}
+	return max(0, keys-s.window)
+}
+
+// soften caps scores, and returns what they are still to be multiplied by.
+func (s scoring) soften(scores []float32) (scale float32) {
+	if s.cap == 0 {
+		return s.scale
+	}
+	vec.SoftCap(scores, scores, s.scale, s.cap)
+	return 1
+}
+
+// softmax turns those of the first n scores of a row that the query sees into
+// exponentials, and the others into zeros.
+func (s scoring) softmax(row []float32, n int) (shift, sum float32) {
+	first := s.first(n)
+	seen := row[first:n]
+	scale := s.soften(seen)
+	shift = scale * vec.Max(seen)
+	sum = vec.ExpShiftSum(seen, seen, scale, shift)
+	clear(row[:first])
+	clear(row[n:])
+	return shift, sum
+}
 
 // attend computes a layer's causal attention, each sequence by itself and with
 // the keys and values of its shared prefix before its own: for head a and query i
 //
-//	mixed(i) = Σ_j exp(s_ij·scale - shift_i) v_j / sum_i,  j ≤ i,
+//	mixed(i) = Σ_j exp(s_ij·scale - shift_i) v_j / sum_i,  i-window < j ≤ i,
 //
-// with s_ij = q_i·k_j and shift_i = scale·max_j s_ij. Query head a reads
+// with s_ij = q_i·k_j and shift_i = scale·max_j s_ij. With a cap, s_ij·scale is
+// cap·tanh(q_i·k_j·scale/cap). Query head a reads
 // key-value head a / (heads / key-value heads).
 //
 // The last block asks what is wanted alone, and what is between.
 func (p *pass) attend(index int) {
-	c, l := p.e.config, &p.layers[index]
+	c, l, scoring := p.e.config, &p.layers[index], p.e.scoring(index)
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	items := (len(p.offsets) - 1) * heads
 	parallel(p.threads, items, 1, func(worker, from, to int) {
 		for item := from; item < to; item++ {
 			s, head := item/heads, item%heads
 			for a := head * shared; a < (head+1)*shared; a++ {
-				p.attendHead(l, &p.workers[worker], s, p.queries(index, s), a, head)
+				p.attendHead(l, &p.workers[worker], s, p.queries(index, s), a, head, scoring)
 			}
 		}
 	})
@@ -80,7 +117,7 @@ func (p *pass) head(qkv []float32, start, a, kvHead int) (query, key, value []fl
 	return rows[a*c.HeadDim:], rows[keys:], rows[keys+c.KeyValueWidth():], stride
 }
 
-func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, queries span, a, kvHead int) {
+func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, queries span, a, kvHead int, scoring scoring) {
 	c := p.e.config
 	d, width := c.HeadDim, c.QueryWidth()
 	start, prefixStart, before := p.extent(s)
@@ -98,7 +135,7 @@ func (p *pass) attendHead(l *layerActivations, scratch *workerScratch, s int, qu
 		p.against(scores, keys, query[first*stride:], stride, rows, prefixKey, before, key, own)
 		for i := range rows {
 			token := start + first + i
-			shift, sum := softmaxRow(scores[i*keys:(i+1)*keys], before+first+i+1, scoreScale(d))
+			shift, sum := scoring.softmax(scores[i*keys:(i+1)*keys], before+first+i+1)
 			l.shift[token*c.NumAttentionHeads+a], l.sum[token*c.NumAttentionHeads+a] = shift, sum
 		}
 		mixed := l.mixed[(start+first)*width+a*d:]
@@ -150,19 +187,10 @@ func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, p
 	}
 }
 
-// softmaxRow turns the first n scores of a row into exponentials and the rest
-// into zeros.
-func softmaxRow(row []float32, n int, scale float32) (shift, sum float32) {
-	shift = scale * vec.Max(row[:n])
-	sum = vec.ExpShiftSum(row[:n], row[:n], scale, shift)
-	clear(row[n:])
-	return shift, sum
-}
-
 // attendGrad takes the gradient of attention's output, dMixed (N, q), to that
 // of queries, keys and values after rotary embedding, dQKV (N, q+2kv).
 func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
-	c, l := p.e.config, &p.layers[index]
+	c, l, scoring := p.e.config, &p.layers[index], p.e.scoring(index)
 	heads, shared := c.NumKeyValueHeads, c.NumAttentionHeads/c.NumKeyValueHeads
 	stride := wide(c)
 	// A shared prefix's keys are read by all that go on from it, so one goroutine takes
@@ -180,7 +208,7 @@ func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
 			}
 			for s := first; s < last; s++ {
 				for a := head * shared; a < (head+1)*shared; a++ {
-					p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, s, p.queries(index, s), a, head)
+					p.attendHeadGrad(l, &p.workers[worker], dQKV, dMixed, s, p.queries(index, s), a, head, scoring)
 				}
 			}
 		}
@@ -194,12 +222,12 @@ func (p *pass) attendGrad(index int, dQKV, dMixed []float32) {
 //	dV_j += Σ_i e_ij g_i,   dS_ij = e_ij (g_i·v_j - D_i) scale,
 //	dQ_i  = Σ_j dS_ij k_j,  dK_j += Σ_i dS_ij q_i
 //
-// with sums over queries in ascending order, those of a shared prefix first and then
+// and with a cap, of which y_ij is the capped score, dS_ij (1 - (y_ij/cap)²), with
+// sums over queries in ascending order, those of a shared prefix first and then
 // those of what goes on from it, in turn.
-func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s int, queries span, a, kvHead int) {
+func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV, dMixed []float32, s int, queries span, a, kvHead int, scoring scoring) {
 	c := p.e.config
 	d, width, heads := c.HeadDim, c.QueryWidth(), c.NumAttentionHeads
-	scale := scoreScale(d)
 	start, prefixStart, before := p.extent(s)
 	if queries.from == queries.to {
 		return
@@ -216,11 +244,21 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 		scratch.scores = grow(scratch.scores, rows*keys)
 		scratch.grads = grow(scratch.grads, rows*keys)
 		scores, grads, output := scratch.scores, scratch.grads, scratch.output
+		if scoring.cap != 0 {
+			scratch.capped = grow(scratch.capped, rows*keys)
+		}
+		capped := scratch.capped
 		p.against(scores, keys, query[first*stride:], stride, rows, prefixKey, before, key, own)
 		for i := range rows {
 			token, row := start+first+i, scores[i*keys:(i+1)*keys]
 			n := before + first + i + 1
-			vec.ExpShiftSum(row[:n], row[:n], scale, l.shift[token*heads+a])
+			from := scoring.first(n)
+			scale := scoring.soften(row[from:n])
+			if scoring.cap != 0 {
+				copy(capped[i*keys+from:], row[from:n])
+			}
+			vec.ExpShiftSum(row[from:n], row[from:n], scale, l.shift[token*heads+a])
+			clear(row[:from])
 			clear(row[n:])
 			vec.Scale(output[i*d:(i+1)*d], 1/l.sum[token*heads+a], dMixed[token*width+a*d:token*width+(a+1)*d])
 		}
@@ -233,7 +271,15 @@ func (p *pass) attendHeadGrad(l *layerActivations, scratch *workerScratch, dQKV,
 			token, row := start+first+i, grads[i*keys:(i+1)*keys]
 			n := before + first + i + 1
 			sum := vec.Dot(output[i*d:(i+1)*d], l.mixed[token*width+a*d:token*width+(a+1)*d])
-			vec.SoftmaxGrad(row[:n], scores[i*keys:i*keys+n], row[:n], sum, scale)
+			from := scoring.first(n)
+			seen, weights := row[from:n], scores[i*keys+from:i*keys+n]
+			if scoring.cap == 0 {
+				vec.SoftmaxGrad(seen, weights, seen, sum, scoring.scale)
+			} else {
+				vec.SoftmaxGrad(seen, weights, seen, sum, 1)
+				vec.SoftCapGrad(seen, seen, capped[i*keys+from:i*keys+n], scoring.scale, scoring.cap)
+			}
+			clear(row[:from])
 			clear(row[n:])
 		}
 		if before > 0 {

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/lathe-rl/lathe/pkg/vec"
+import (
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/vec"
+)
 
 // gradientScratch holds the gradients of activations that are alive at a time,
 // and activations that are computed again.
@@ -14,6 +17,8 @@ type gradientScratch struct {
 	normed []float32 // (N, h) a norm's output
 	mlp    []float32 // (N, i) the MLP's inner activation
 	low    []float32 // (N, ranks) of an adapter
+
+	branch1, branch2 branchGrad // of attention and of the MLP
 }
 
 // back takes p.gradients.stream, the gradient of the residual stream after the
@@ -49,30 +54,35 @@ func (p *pass) combineGrad(index int) {
 	m.down.readyBackward(p.threads)
 	m.gateUp.readyBackward(p.threads)
 	m.output.readyBackward(p.threads)
+	g.branch2.begin(p, m.after2, g.stream, n)
+	g.branch1.begin(p, m.after1, g.middle, n)
 	p.blocks(n, func(s *workerScratch, from, to, threads int) {
 		s.mlp = grow(s.mlp, p.blockRow*inner)
-		swiGLU(g.mlp[from*inner:], l.gateUp, inner, from, to)
-		m.down.inputGrad(s.mlp, g.stream[from*hidden:], to-from, threads, &s.low)
+		p.e.gateRows(g.mlp[from*inner:], l.gateUp, from, to)
+		g.branch2.rows(p, g.stream, l.branch2, m.after2, l.rstdAfter2, from, to)
+		m.down.inputGrad(s.mlp, g.branch2.product[from*hidden:], to-from, threads, &s.low)
 		for i := from; i < to; i++ {
 			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
-			vec.SwiGLUGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
+			p.e.gateGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
 		}
 		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, threads, &s.low)
-		p.normRows(g.normed[from*hidden:], l.middle, m.norm2.value, l.rstd2, from, to)
-		p.throughNorm(g.middle, g.stream, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.output.inputGrad(g.mixed[from*queries:], g.middle[from*hidden:], to-from, threads, &s.low)
+		p.throughNorm(g.middle, g.stream, l.middle, m.norm2, l.rstd2, from, to)
+		g.branch1.rows(p, g.middle, l.branch1, m.after1, l.rstdAfter1, from, to)
+		m.output.inputGrad(g.mixed[from*queries:], g.branch1.product[from*hidden:], to-from, threads, &s.low)
 	})
-	m.down.weightGrad(p, g.stream, g.mlp, n)
-	m.gateUp.weightGrad(p, l.gateUp, g.normed, n)
-	normGrad(p, m.norm2.grad, g.dNorm, l.middle, l.rstd2[:n])
+	m.down.weightGrad(p, g.branch2.product, g.mlp, n)
+	normGrad(p, m.after2, g.branch2.scaled, l.branch2, l.rstdAfter2, n)
+	m.gateUp.weightGrad(p, l.gateUp, g.input(l.middle, m.norm2), n)
+	normGrad(p, m.norm2, g.dNorm, l.middle, l.rstd2, n)
+	normGrad(p, m.after1, g.branch1.scaled, l.branch1, l.rstdAfter1, n)
 	wanted := p.wantedOf(index)
 	if wanted == nil {
-		m.output.weightGrad(p, g.middle, l.mixed, n)
+		m.output.weightGrad(p, g.branch1.product, l.mixed, n)
 		return
 	}
 	g.wanted = grow(g.wanted, n*queries)
 	gather(g.wanted, l.mixed, wanted, queries)
-	m.output.weightGrad(p, g.middle, g.wanted, n)
+	m.output.weightGrad(p, g.branch1.product, g.wanted, n)
 	spread(g.middle, wanted, len(p.tokens), hidden)
 	spread(g.mixed, wanted, len(p.tokens), queries)
 }
@@ -83,47 +93,95 @@ func (p *pass) projectGrad(index int) {
 	c, g := p.e.config, &p.gradients
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	n, hidden, wide := len(p.tokens), c.HiddenSize, wide(c)
-	wanted := index > 0 || len(m.norm1.grad) > 0
+	wanted := index > 0 || len(p.e.model.embed.grad) > 0
 	m.qkv.readyBackward(p.threads)
-	if c.QKNorm() {
-		p.blocks(n, func(_ *workerScratch, from, to, _ int) { p.rotateGrad(from, to) })
+	normed := c.QKNorm != policy.QKNormNone
+	if normed {
+		p.blocks(n, func(_ *workerScratch, from, to, _ int) { p.rotate(index, g.qkv, from, to, vec.RoPEGrad) })
 		p.headNormGrad(l, m)
 	}
 	p.blocks(n, func(s *workerScratch, from, to, threads int) {
-		if c.QKNorm() {
+		if normed {
 			p.throughHeadNorm(l, m, from, to)
 		} else {
-			p.rotateGrad(from, to)
+			p.rotate(index, g.qkv, from, to, vec.RoPEGrad)
 		}
-		p.normRows(g.normed[from*hidden:], l.input, m.norm1.value, l.rstd1, from, to)
 		if wanted {
 			m.qkv.inputGrad(g.dNorm[from*hidden:], g.qkv[from*wide:], to-from, threads, &s.low)
-			p.throughNorm(g.stream, g.middle, l.input, m.norm1.value, l.rstd1, from, to)
+			p.throughNorm(g.stream, g.middle, l.input, m.norm1, l.rstd1, from, to)
+		} else if m.norm1 != nil {
+			p.normRows(g.normed[from*hidden:], l.input, m.norm1.multiplier, l.rstd1, from, to)
 		}
 	})
-	m.qkv.weightGrad(p, g.qkv, g.normed, n)
-	normGrad(p, m.norm1.grad, g.dNorm, l.input, l.rstd1)
-}
-
-// rotateGrad takes rows of g.qkv back through rotary embedding.
-func (p *pass) rotateGrad(from, to int) {
-	c, wide := p.e.config, wide(p.e.config)
-	for i := from; i < to; i++ {
-		cos, sin := p.e.rope.at(int(p.positions[i]))
-		vec.RoPEGrad(p.gradients.qkv[i*wide:i*wide+rotated(c)], cos, sin)
-	}
+	m.qkv.weightGrad(p, g.qkv, g.input(l.input, m.norm1), n)
+	normGrad(p, m.norm1, g.dNorm, l.input, l.rstd1, n)
 }
 
 // throughNorm sets the rows from..to-1 of dst to those of direct, the gradient
 // that goes past a norm and its branch, plus what goes through the norm, whose
-// output has the gradient g.dNorm and whose input was x. All are (N, h) but for
-// weight (h) and rstd (N).
-func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int) {
-	hidden := len(weight)
+// output has the gradient g.dNorm and whose input was x; without a norm, the
+// gradient itself. It sets these rows of g.normed to the norm's output. All are
+// (N, h) but for rstd (N).
+func (p *pass) throughNorm(dst, direct, x []float32, norm *parameter, rstd []float32, from, to int) {
+	hidden, g := p.e.config.HiddenSize, &p.gradients
+	if norm == nil {
+		vec.Add(dst[from*hidden:to*hidden], direct[from*hidden:to*hidden], g.dNorm[from*hidden:to*hidden])
+		return
+	}
+	p.normRows(g.normed[from*hidden:], x, norm.multiplier, rstd, from, to)
 	copy(dst[from*hidden:to*hidden], direct[from*hidden:])
 	for i := from; i < to; i++ {
 		row := func(m []float32) []float32 { return m[i*hidden : (i+1)*hidden] }
-		vec.RMSNormGrad(row(dst), nil, row(p.gradients.dNorm), row(x), weight, rstd[i], true)
+		vec.RMSNormGrad(row(dst), nil, row(g.dNorm), row(x), norm.multiplier, rstd[i], true)
+	}
+}
+
+// input is what a projection read: the norm's output, which throughNorm leaves, or
+// the residual stream where there is no norm.
+func (g *gradientScratch) input(stream []float32, norm *parameter) []float32 {
+	if norm == nil {
+		return stream
+	}
+	return g.normed
+}
+
+// branchGrad is the gradient of what a branch adds to the residual stream. It shares
+// memory with the stream's gradient where nothing lies between.
+type branchGrad struct {
+	scaled  []float32 // (N, h) of the norm after the branch, which is what is scaled
+	product []float32 // (N, h) of the branch's last projection
+
+	ofScale, ofNorm []float32 // memory
+}
+
+// begin makes room for the gradients of n rows, of which stream is that of the
+// residual stream.
+func (b *branchGrad) begin(p *pass, after *parameter, stream []float32, n int) {
+	b.scaled = stream
+	if p.e.residualScale() != 1 {
+		b.ofScale = grow(b.ofScale, n*p.e.config.HiddenSize)
+		b.scaled = b.ofScale
+	}
+	b.product = b.scaled
+	if after != nil {
+		b.ofNorm = grow(b.ofNorm, n*p.e.config.HiddenSize)
+		b.product = b.ofNorm
+	}
+}
+
+// rows sets the rows from..to-1, given those of the stream's gradient and the
+// norm's inputs x (N, h).
+func (b *branchGrad) rows(p *pass, stream, x []float32, after *parameter, rstd []float32, from, to int) {
+	hidden := p.e.config.HiddenSize
+	if scale := p.e.residualScale(); scale != 1 {
+		vec.Scale(b.scaled[from*hidden:to*hidden], scale, stream[from*hidden:to*hidden])
+	}
+	if after == nil {
+		return
+	}
+	for i := from; i < to; i++ {
+		row := func(m []float32) []float32 { return m[i*hidden : (i+1)*hidden] }
+		vec.RMSNormGrad(row(b.product), nil, row(b.scaled), row(x), after.multiplier, rstd[i], false)
 	}
 }
 
@@ -132,13 +190,17 @@ func (p *pass) throughNorm(dst, direct, x, weight, rstd []float32, from, to int)
 const columnGrain = 64
 
 // normGrad adds Σ_i dy_i·(x_i·rstd_i) to the gradient of a norm's weight, row
-// by row in ascending order; an empty gradient is not wanted. dWeight is
-// (width), dy and x are (len(rstd), width).
-func normGrad(p *pass, dWeight, dy, x, rstd []float32) {
+// by row in ascending order, if there is a norm that is trained. dy and x are (n,
+// width).
+func normGrad(p *pass, norm *parameter, dy, x, rstd []float32, n int) {
+	if norm == nil {
+		return
+	}
+	dWeight := norm.grad
 	width := len(dWeight)
 	parallelColumns(p, width, func(scratch []float32, from, to int) {
 		product := scratch[:to-from]
-		for i, r := range rstd {
+		for i, r := range rstd[:n] {
 			vec.Mul(product, dy[i*width+from:i*width+to], x[i*width+from:i*width+to])
 			vec.AXPY(dWeight[from:to], r, product)
 		}

@@ -287,20 +287,22 @@ func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scrat
 	c := d.e.config
 	width, shared := c.HeadDim, c.NumAttentionHeads/c.NumKeyValueHeads
 	keys, stride := s.length+1, len(s.pages)*pageTokens
+	scoring := d.e.scoring(layer)
+	hidden := scoring.first(keys) / pageTokens // pages before it have no weight
 	scratch.scores = grow(scratch.scores, shared*stride)
 	scratch.sums = grow(scratch.sums, shared)
 	scores, sums := scratch.scores, scratch.sums
 	q := query[head*shared*width : (head+1)*shared*width]
 	out := mixed[head*shared*width : (head+1)*shared*width]
 	clear(out)
-	for i, pg := range s.pages {
-		d.cache.score(scores[i*pageTokens:], stride, q, width, shared, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
+	for i := hidden; i < len(s.pages); i++ {
+		d.cache.score(scores[i*pageTokens:], stride, q, width, shared, s.pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 	}
 	for a := range shared {
-		_, sums[a] = softmaxRow(scores[a*stride:a*stride+keys], keys, scoreScale(width))
+		_, sums[a] = scoring.softmax(scores[a*stride:a*stride+keys], keys)
 	}
-	for i, pg := range s.pages {
-		d.cache.mix(out, width, scores[i*pageTokens:], stride, shared, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
+	for i := hidden; i < len(s.pages); i++ {
+		d.cache.mix(out, width, scores[i*pageTokens:], stride, shared, s.pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 	}
 	for a := range shared {
 		vec.Scale(out[a*width:(a+1)*width], 1/sums[a], out[a*width:(a+1)*width])
@@ -325,13 +327,14 @@ func (d *decoder) sampleAll(slots []slot, rows []int, stream []float32) error {
 				}
 				m++
 				d.normed = slices.Grow(d.normed, hidden)[:m*hidden]
-				vec.RMSNorm(d.normed[(m-1)*hidden:], stream[rows[to]*hidden:(rows[to]+1)*hidden], d.e.model.norm.value, float32(c.RMSNormEps))
+				vec.RMSNorm(d.normed[(m-1)*hidden:], stream[rows[to]*hidden:(rows[to]+1)*hidden], d.e.model.norm.multiplier, float32(c.RMSNormEps))
 			}
 			index = append(index, m-1)
 		}
 		d.index = index
 		d.logits = grow(d.logits, m*c.VocabSize)
 		d.e.model.head.apply(d.logits, d.normed, m, d.threads, &d.low)
+		d.e.finish(d.logits[:m*c.VocabSize], d.threads)
 		parallel(d.threads, to-from, 1+samplingGrain/c.VocabSize, func(worker, first, last int) {
 			for i := first; i < last; i++ {
 				logits := d.logits[index[i]*c.VocabSize : (index[i]+1)*c.VocabSize]

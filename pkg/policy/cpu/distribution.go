@@ -19,13 +19,15 @@ import (
 // until k are kept, or until their mass is at least top-p of the mass of the
 // top k. It always holds the most probable token.
 type distribution struct {
-	scale   float32   // 1/T
-	shift   float32   // nats
-	sum     float32   // Σ exp(x_j/T - shift) over the truncated support
-	logSum  float32   // ln sum
-	exps    []float32 // (V) exp(x_j/T - shift), 0 outside the truncated support
-	masked  []float32 // (V) logits, -Inf outside the truncated support
-	chooser chooser
+	scale  float32   // 1/T
+	shift  float32   // nats
+	sum    float32   // Σ exp(x_j/T - shift) over the truncated support
+	logSum float32   // ln sum
+	exps   []float32 // (V) exp(x_j/T - shift), 0 outside the truncated support
+	masked []float32 // (V) logits, -Inf outside the truncated support
+
+	finished []float32 // (V) a copy of the logits
+	chooser  chooser
 }
 
 // scaleOf is 1/T, where T = 0 (greedy) counts as 1.

@@ -31,7 +31,7 @@ func (e *Engine) Embed(batch policy.Batch, own []bool) ([][]float32, error) {
 					if !own[i] {
 						continue
 					}
-					vec.RMSNorm(state, e.pass.final[(i-first)*hidden:(i-first+1)*hidden], e.model.norm.value, eps)
+					vec.RMSNorm(state, e.pass.final[(i-first)*hidden:(i-first+1)*hidden], e.model.norm.multiplier, eps)
 					for k, x := range state {
 						sum[k] += float64(x)
 					}

@@ -52,12 +52,16 @@ func (l *lookups) addTo(embed *weight, threads int) {
 // embeddingGrad adds the residual stream's gradient at each token to that of
 // the embedding's row of that token, token by token in ascending order.
 func (p *pass) embeddingGrad() {
-	width, l, stream := p.e.config.HiddenSize, &p.e.lookups, p.gradients.stream
+	width, l, stream, scale := p.e.config.HiddenSize, &p.e.lookups, p.gradients.stream, p.e.embeddingScale()
 	l.find(p.tokens, width)
 	parallelColumns(p, width, func(_ []float32, from, to int) {
 		for i, at := range l.at {
-			row := l.rows[int(at)*width+from : int(at)*width+to]
-			vec.Add(row, row, stream[i*width+from:i*width+to])
+			row, grad := l.rows[int(at)*width+from:int(at)*width+to], stream[i*width+from:i*width+to]
+			if scale == 1 {
+				vec.Add(row, row, grad)
+			} else {
+				vec.AXPY(row, scale, grad)
+			}
 		}
 	})
 }

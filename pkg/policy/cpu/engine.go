@@ -107,7 +107,7 @@ type Engine struct {
 	moments2 moments     // second moments
 	steps    int         // optimizer steps taken
 
-	rope ropeTable
+	rope, localRope ropeTable
 
 	limits limits
 	pass   *pass // activations of the last Forward
@@ -150,7 +150,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 		}
 	}
 	e.ZeroGradients()
-	e.rope = newRopeTable(config)
+	e.rope, e.localRope = newRopeTable(config, policy.RopeGlobal), newRopeTable(config, policy.RopeLocal)
 	e.cacheBytes = cmp.Or(options.CacheBytes, defaultCacheBytes)
 	e.pass = newPass(e, e.threads, e.train)
 	e.head.rows = []int32{} // nil would be all tokens

@@ -78,7 +78,7 @@ func (e *Engine) Generate(ctx context.Context, requests []policy.Request) ([]pol
 		}
 		wanted += len(p.Requests)
 	}
-	e.rope.extend(longest)
+	e.extendRope(longest)
 	if e.cache == nil {
 		e.cache = newPool(e.config, e.pairs)
 	}

@@ -15,12 +15,16 @@ import (
 )
 
 // goldenFolders are models saved by transformers, with what it makes of them
-// (../testdata/make_golden.py).
+// (../testdata/make_golden.py and make_families.py).
 func goldenFolders(t testing.TB) []string {
 	t.Helper()
-	folders, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "*"))
-	if err != nil || len(folders) != 9 {
-		t.Fatalf("%d golden models, %v", len(folders), err)
+	var folders []string
+	for _, kind := range []string{"golden", "families"} {
+		found, err := filepath.Glob(filepath.Join("..", "testdata", kind, "*"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d models in %s, %v", len(found), kind, err)
+		}
+		folders = append(folders, found...)
 	}
 	return folders
 }
@@ -131,6 +135,7 @@ func compareLogits(t *testing.T, e *Engine, golden goldenFile) {
 	vocabulary := e.config.VocabSize
 	logits := make([]float32, len(e.head.rows)*vocabulary)
 	e.model.head.apply(logits, e.head.normed, len(e.head.rows), 1, nil)
+	e.finish(logits, 1)
 	_, size := golden.read("tokens")
 	for s := range shape[0] {
 		for i, p := range positions {
@@ -152,7 +157,7 @@ func compareLogits(t *testing.T, e *Engine, golden goldenFile) {
 func TestAnglesAreRounded(t *testing.T) {
 	t.Parallel()
 	c := policy.Config{Architecture: policy.Llama, HeadDim: 64, RopeTheta: 10_000}
-	table := newRopeTable(c)
+	table := newRopeTable(c, policy.RopeGlobal)
 	table.extend(5300)
 	worst := 0.0
 	for p := range 5300 {

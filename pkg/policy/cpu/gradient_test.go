@@ -17,7 +17,8 @@ func tinyConfig() policy.Config { return policytest.Tiny() }
 // than the hidden size has room for, and with scaled rotary embedding.
 func normedConfig() policy.Config {
 	c := tinyConfig()
-	c.Architecture, c.HeadDim = policy.Qwen3, 10
+	policytest.Normed(&c)
+	c.HeadDim = 10
 	c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 32}
 	return c
 }
@@ -75,17 +76,17 @@ func TestAgainstReference(t *testing.T) {
 	}
 	configs := map[string]policy.Config{
 		"qwen tied GQA":  tinyConfig(),
-		"llama untied":   change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
+		"llama untied":   change(func(c *policy.Config) { c.Architecture, c.QKVBias, c.TieWordEmbeddings = policy.Llama, false, false }),
 		"one head":       change(func(c *policy.Config) { c.NumAttentionHeads, c.NumKeyValueHeads = 1, 1 }),
 		"all heads":      change(func(c *policy.Config) { c.NumKeyValueHeads = 4 }),
 		"even sizes":     change(func(c *policy.Config) { c.HiddenSize, c.IntermediateSize, c.HeadDim, c.VocabSize = 32, 64, 16, 64 }),
 		"one layer":      change(func(c *policy.Config) { c.NumHiddenLayers = 1 }),
 		"qwen untied":    change(func(c *policy.Config) { c.TieWordEmbeddings = false }),
-		"qwen3":          change(func(c *policy.Config) { c.Architecture = policy.Qwen3 }),
-		"qwen3 untied":   change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings, c.HeadDim = policy.Qwen3, false, 10 }),
+		"qwen3":          change(policytest.Normed),
+		"qwen3 untied":   change(func(c *policy.Config) { policytest.Normed(c); c.TieWordEmbeddings, c.HeadDim = false, 10 }),
 		"llama3 scaling": normedConfig(),
 		"linear scaling": change(func(c *policy.Config) { c.RopeScaling = policy.RopeScaling{Type: policy.RopeLinear, Factor: 3} }),
-		"llama tied MQA": change(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
+		"llama tied MQA": change(func(c *policy.Config) { c.Architecture, c.QKVBias, c.NumKeyValueHeads = policy.Llama, false, 1 }),
 	}
 	samplings := map[string]policy.Sampling{
 		"temperature 1":   {Temperature: 1},

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"cmp"
+
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -53,6 +55,7 @@ func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []flo
 		logits = logits[:(to-from)*c.VocabSize]
 		if recompute {
 			p.e.model.head.apply(logits, h.normed[from*c.HiddenSize:], to-from, p.threads, nil)
+			p.e.finish(logits, p.threads)
 		}
 		f(from, to, logits)
 	}
@@ -77,7 +80,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 	}
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], p.final[i*hidden:(i+1)*hidden], p.e.model.norm.value, float32(c.RMSNormEps))
+			h.rstd[i] = vec.RMSNorm(h.normed[i*hidden:(i+1)*hidden], p.final[i*hidden:(i+1)*hidden], p.e.model.norm.multiplier, float32(c.RMSNormEps))
 		}
 	})
 	h.chunks(p, true, func(first, end int, logits []float32) {
@@ -107,7 +110,14 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 				row, target, index := logits[i*c.VocabSize:(i+1)*c.VocabSize], h.targets[first+i], h.index[first+i]
 				d.set(row, s, target)
 				ofLogProb, ofEntropy := at(coefficients.LogProb, index), at(coefficients.Entropy, index)
+				if e.finished() {
+					d.finished = grow(d.finished, len(row))
+					copy(d.finished, row)
+				}
 				d.gradient(row, target, ofLogProb, ofEntropy, h.entropy[first+i])
+				if e.finished() {
+					e.finishGrad(row, d.finished)
+				}
 			}
 		})
 		e.model.head.inputGradByParts(h.gradient[first*hidden:], logits, end-first, p.threads)
@@ -116,13 +126,43 @@ func (h *head) backward(p *pass, s policy.Sampling, coefficients policy.Coeffici
 	if coefficients.Value != nil {
 		h.valuesGrad(p, coefficients.Value)
 	}
-	normGrad(p, e.model.norm.grad, h.gradient, p.final, h.rstd)
+	normGrad(p, e.model.norm, h.gradient, p.final, h.rstd, m)
 	parallel(p.threads, m, rowGrain, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			row := func(x []float32) []float32 { return x[i*hidden : (i+1)*hidden] }
-			vec.RMSNormGrad(row(stream), nil, row(h.gradient), row(p.final), e.model.norm.value, h.rstd[i], false)
+			vec.RMSNormGrad(row(stream), nil, row(h.gradient), row(p.final), e.model.norm.multiplier, h.rstd[i], false)
 		}
 	})
+}
+
+// finished reports whether logits are more than the head's product.
+func (e *Engine) finished() bool { return e.config.LogitScale != 0 || e.config.LogitCap != 0 }
+
+// logitScale is what the head's product is multiplied by.
+func (e *Engine) logitScale() float32 { return float32(1 / cmp.Or(e.config.LogitScale, 1)) }
+
+// finish makes logits of the head's product, in place: scaled, and then capped.
+func (e *Engine) finish(logits []float32, threads int) {
+	if !e.finished() {
+		return
+	}
+	parallel(threads, len(logits), 4096, func(_, from, to int) {
+		part := logits[from:to]
+		if e.config.LogitCap != 0 {
+			vec.SoftCap(part, part, e.logitScale(), float32(e.config.LogitCap))
+		} else {
+			vec.Scale(part, e.logitScale(), part)
+		}
+	})
+}
+
+// finishGrad takes the gradient of logits to that of the head's product, in place.
+func (e *Engine) finishGrad(grad, logits []float32) {
+	if e.config.LogitCap != 0 {
+		vec.SoftCapGrad(grad, grad, logits, e.logitScale(), float32(e.config.LogitCap))
+	} else {
+		vec.Scale(grad, e.logitScale(), grad)
+	}
 }
 
 // at is x[i], or 0 of a slice that is nil.

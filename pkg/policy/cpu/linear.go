@@ -46,9 +46,14 @@ func (l *linear) apply(y, x []float32, rows, threads int, scratch *lowScratch) {
 	l.product(y, x, rows, l.bias != nil, threads, scratch)
 }
 
-// add adds the projection of x (rows, in) to y (rows, out). It is for
-// projections without bias.
+// add adds the projection of x (rows, in) to y (rows, out).
 func (l *linear) add(y, x []float32, rows, threads int, scratch *lowScratch) {
+	if l.bias != nil {
+		for i := range rows {
+			row := y[i*l.out : (i+1)*l.out]
+			vec.Add(row, row, l.bias.value)
+		}
+	}
 	l.product(y, x, rows, true, threads, scratch)
 }
 

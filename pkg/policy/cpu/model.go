@@ -24,14 +24,16 @@ type model struct {
 // layer is one block of the model. Tensors that are multiplied by together lie
 // together.
 type layer struct {
-	norm1  *parameter // (h)
+	norm1  *parameter // (h) before attention, or nil
 	qkv    linear     // h to q+2kv
-	qNorm  *parameter // (d), or nil
-	kNorm  *parameter // (d), or nil
+	qNorm  *parameter // (d) or (q), or nil
+	kNorm  *parameter // (d) or (kv), or nil
 	output linear     // q to h
-	norm2  *parameter // (h)
+	after1 *parameter // (h) after attention, or nil
+	norm2  *parameter // (h) before the MLP, or nil
 	gateUp linear     // h to 2i
 	down   linear     // i to h
+	after2 *parameter // (h) after the MLP, or nil
 }
 
 // holdings are the tensors of a layout as the engine holds them.
@@ -85,6 +87,19 @@ func (b *builder) parameter(count int) *parameter {
 	p.value = make([]float32, p.size())
 	p.master, p.grad = b.room(p.group)
 	b.parameters = append(b.parameters, p)
+	p.multiplier = p.value
+	return p
+}
+
+// norm makes the next norm's weight, or nil where there is none.
+func (b *builder) norm(there bool, offset float64) *parameter {
+	if !there {
+		return nil
+	}
+	p := b.parameter(1)
+	if offset != 0 {
+		p.offset, p.multiplier = float32(offset), make([]float32, p.size())
+	}
 	return p
 }
 
@@ -110,7 +125,8 @@ func (b *builder) weight(count, in int) *weight {
 // newModel makes a model of the tensors of policy.Layout, without weights.
 func newModel(c policy.Config, b *builder) *model {
 	m := &model{layers: make([]layer, c.NumHiddenLayers)}
-	hidden := c.HiddenSize
+	hidden, before, after := c.HiddenSize, c.Norms.Before(), c.Norms.After()
+	groups := policy.ProjectionGroups(c)
 	project := func(count, in int, biased bool, backward *gemm.Packed) linear {
 		l := linear{in: in, weight: b.weight(count, in), backward: backward}
 		l.out = l.weight.out
@@ -122,17 +138,18 @@ func newModel(c policy.Config, b *builder) *model {
 	m.embed = b.weight(1, hidden)
 	for i := range m.layers {
 		l := &m.layers[i]
-		l.norm1 = b.parameter(1)
-		l.qkv = project(3, hidden, c.QKVBias(), &m.backward.qkv)
-		if c.QKNorm() {
-			l.qNorm, l.kNorm = b.parameter(1), b.parameter(1)
-		}
-		l.output = project(1, c.QueryWidth(), false, &m.backward.output)
-		l.norm2 = b.parameter(1)
-		l.gateUp = project(2, hidden, false, &m.backward.gateUp)
-		l.down = project(1, c.IntermediateSize, false, &m.backward.down)
+		l.norm1 = b.norm(before, c.NormOffset)
+		l.qkv = project(len(groups[0]), hidden, c.QKVBias, &m.backward.qkv)
+		l.qNorm = b.norm(c.QKNorm != policy.QKNormNone, c.NormOffset)
+		l.kNorm = b.norm(c.QKNorm != policy.QKNormNone, c.NormOffset)
+		l.output = project(1, c.QueryWidth(), c.OutputBias, &m.backward.output)
+		l.after1 = b.norm(after, c.NormOffset)
+		l.norm2 = b.norm(before, c.NormOffset)
+		l.gateUp = project(len(groups[2]), hidden, c.MLPBias, &m.backward.gateUp)
+		l.down = project(1, c.IntermediateSize, c.MLPBias, &m.backward.down)
+		l.after2 = b.norm(after, c.NormOffset)
 	}
-	m.norm = b.parameter(1)
+	m.norm = b.norm(true, c.NormOffset)
 	if c.TieWordEmbeddings {
 		m.head = linear{in: hidden, out: c.VocabSize, weight: m.embed, backward: &m.backward.head}
 	} else {

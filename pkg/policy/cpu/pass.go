@@ -58,7 +58,11 @@ type layerActivations struct {
 
 	// Of models with norms of queries and keys:
 	heads  []float32 // (N, q+kv) queries and keys before their norms
-	rstdQK []float32 // (N, heads + key-value heads)
+	rstdQK []float32 // (N, normed parts)
+
+	// Of models with norms after branches:
+	branch1, branch2       []float32 // (N, h) what attention and the MLP add, before the norms
+	rstdAfter1, rstdAfter2 []float32 // (N)
 }
 
 // workerScratch is one thread's memory.
@@ -66,11 +70,14 @@ type workerScratch struct {
 	normed []float32 // (block, h)
 	mlp    []float32 // (block, i)
 	mixed  []float32 // (block, q) attention's output for tokens that are wanted
+	branch []float32 // (block, h) what a branch adds, before it is scaled
+	row    []float32 // (h)
 	sums   []float32 // (h)
 	low    lowScratch
 
 	scores []float32 // (queryBlock, keys)
 	grads  []float32 // (queryBlock, keys)
+	capped []float32 // (queryBlock, keys) scores after their cap
 	output []float32 // (queryBlock, d) gradient of a head's output
 	block  []float32 // (gemm.PairBlock, d) keys or values
 }
@@ -123,8 +130,12 @@ func (p *pass) allocate(n int) {
 		l.gateUp = grow(l.gateUp, n*2*c.IntermediateSize)
 		l.rstd1 = grow(l.rstd1, n)
 		l.rstd2 = grow(l.rstd2, n)
-		if c.QKNorm() {
-			l.rstdQK = grow(l.rstdQK, n*normedHeads(c))
+		if c.Norms.After() {
+			l.branch1, l.branch2 = grow(l.branch1, n*c.HiddenSize), grow(l.branch2, n*c.HiddenSize)
+			l.rstdAfter1, l.rstdAfter2 = grow(l.rstdAfter1, n), grow(l.rstdAfter2, n)
+		}
+		if c.QKNorm != policy.QKNormNone {
+			l.rstdQK = grow(l.rstdQK, n*normedParts(c))
 			if p.train {
 				l.heads = grow(l.heads, n*rotated(c))
 			}
@@ -172,9 +183,6 @@ func wide(c policy.Config) int { return c.QueryWidth() + 2*c.KeyValueWidth() }
 
 // rotated is q+kv, the width of what gets rotary embedding.
 func rotated(c policy.Config) int { return c.QueryWidth() + c.KeyValueWidth() }
-
-// normedHeads is the number of query and key heads of a token.
-func normedHeads(c policy.Config) int { return c.NumAttentionHeads + c.NumKeyValueHeads }
 
 // blocks calls f for consecutive ranges, of n rows, of at most blockRow. The
 // blocks are shared out to the threads, evenly; if there are fewer blocks than
@@ -227,7 +235,7 @@ func (p *pass) run(tokens, offsets, prefixes, wanted []int32) {
 		longest = max(longest, before+offsets[s+1]-offsets[s])
 	}
 	p.roots = append(p.roots, int32(len(prefixes)))
-	p.e.rope.extend(int(longest))
+	p.e.extendRope(int(longest))
 	p.start(tokens, p.positions)
 	for i := range p.layers {
 		p.project(i)
@@ -262,19 +270,23 @@ func spansOf(wanted, offsets []int32, spans []span) []span {
 func (p *pass) again(index int) {
 	p.project(index)
 	p.attend(index)
-	p.combineTo(index, false)
+	p.combineTo(index, p.e.config.Norms.After())
 }
 
 // start readies the pass for tokens at positions of their sequences and looks
 // up their embeddings. The weights must be packed and the rotary table long
 // enough.
 func (p *pass) start(tokens, positions []int32) {
-	hidden := p.e.config.HiddenSize
+	hidden, scale := p.e.config.HiddenSize, p.e.embeddingScale()
 	p.tokens, p.positions = tokens, positions
 	p.allocate(len(tokens))
 	p.blocks(len(tokens), func(_ *workerScratch, from, to, _ int) {
 		for i := from; i < to; i++ {
-			p.e.model.embed.row(p.layers[0].input[i*hidden:(i+1)*hidden], int(tokens[i]))
+			row := p.layers[0].input[i*hidden : (i+1)*hidden]
+			p.e.model.embed.row(row, int(tokens[i]))
+			if scale != 1 {
+				vec.Scale(row, scale, row)
+			}
 		}
 	})
 }
@@ -290,26 +302,81 @@ func (p *pass) normRows(normed, stream, weight, rstd []float32, from, to int) {
 
 // project computes a layer's queries, keys and values from its input.
 func (p *pass) project(index int) {
-	c, hidden, wide := p.e.config, p.e.config.HiddenSize, wide(p.e.config)
+	c, wide := p.e.config, wide(p.e.config)
 	l, m := &p.layers[index], &p.e.model.layers[index]
 	p.blocks(len(p.tokens), func(s *workerScratch, from, to, threads int) {
-		s.normed = grow(s.normed, p.blockRow*hidden)
-		p.normRows(s.normed, l.input, m.norm1.value, l.rstd1, from, to)
-		m.qkv.apply(l.qkv[from*wide:], s.normed, to-from, threads, &s.low)
+		m.qkv.apply(l.qkv[from*wide:], p.normedOr(s, l.input, m.norm1, l.rstd1, from, to), to-from, threads, &s.low)
 		eachRow(threads, from, to, wide, func(from, to int) {
-			if c.QKNorm() {
+			if c.QKNorm != policy.QKNormNone {
 				p.normHeads(l, m, from, to)
 			}
-			for i := from; i < to; i++ {
-				cos, sin := p.e.rope.at(int(p.positions[i]))
-				vec.RoPE(l.qkv[i*wide:i*wide+rotated(c)], cos, sin)
-			}
+			p.rotate(index, l.qkv, from, to, vec.RoPE)
 		})
 	})
 }
 
+// normedOr are norms of the rows from..to-1 of stream (N, h), or the rows where
+// there is no norm.
+func (p *pass) normedOr(s *workerScratch, stream []float32, norm *parameter, rstd []float32, from, to int) []float32 {
+	hidden := p.e.config.HiddenSize
+	if norm == nil {
+		return stream[from*hidden : to*hidden]
+	}
+	s.normed = grow(s.normed, p.blockRow*hidden)
+	p.normRows(s.normed, stream, norm.multiplier, rstd, from, to)
+	return s.normed
+}
+
+// rotate applies f, rotary embedding or the way back, to queries and keys of the
+// rows from..to-1 of qkv (N, q+2kv) of a layer.
+func (p *pass) rotate(index int, qkv []float32, from, to int, f func(x, cos, sin []float32)) {
+	c, wide, table := p.e.config, wide(p.e.config), p.e.ropeOf(index)
+	if table == nil {
+		return
+	}
+	for i := from; i < to; i++ {
+		row := qkv[i*wide : i*wide+rotated(c)]
+		cos, sin := table.at(int(p.positions[i]))
+		if c.Rotated() == c.HeadDim {
+			f(row, cos, sin)
+			continue
+		}
+		for ; len(row) > 0; row = row[c.HeadDim:] {
+			f(row[:c.Rotated()], cos, sin)
+		}
+	}
+}
+
+// addBranch adds to rows from..to-1 of the residual stream, dst (to-from, h), what a
+// branch makes of x: a projection, normed if there is a norm after it and scaled.
+// The norm's inputs are kept, (N, h), with rstd (N).
+func (p *pass) addBranch(dst, x []float32, project *linear, after *parameter, kept, rstd []float32, from, to, threads int, s *workerScratch) {
+	hidden, scale, rows := p.e.config.HiddenSize, p.e.residualScale(), to-from
+	if after == nil && scale == 1 {
+		project.add(dst, x, rows, threads, &s.low)
+		return
+	}
+	var out []float32
+	if after != nil {
+		out = kept[from*hidden : to*hidden]
+	} else {
+		s.branch = grow(s.branch, p.blockRow*hidden)
+		out = s.branch
+	}
+	project.apply(out, x, rows, threads, &s.low)
+	s.row = grow(s.row, hidden)
+	for i := range rows {
+		row := out[i*hidden : (i+1)*hidden]
+		if after != nil {
+			rstd[from+i] = vec.RMSNorm(s.row, row, after.multiplier, float32(p.e.config.RMSNormEps))
+			row = s.row
+		}
+		vec.AXPY(dst[i*hidden:(i+1)*hidden], scale, row)
+	}
+}
+
 // combine adds to the residual stream the projection of attention's output,
-// and then the MLP's: next = middle + down(silu(gate)·up), with gate and up
+// and then the MLP's: next = middle + down(act(gate)·up), with gate and up
 // projections of norm2(middle).
 func (p *pass) combine(index int) { p.combineTo(index, true) }
 
@@ -323,7 +390,6 @@ func (p *pass) combineTo(index int, whole bool) {
 	}
 	p.blocks(p.rows(index), func(s *workerScratch, from, to, threads int) {
 		rows := to - from
-		s.normed = grow(s.normed, p.blockRow*hidden)
 		s.mlp = grow(s.mlp, p.blockRow*inner)
 		middle, mixed := l.middle[from*hidden:to*hidden], l.mixed[from*c.QueryWidth():]
 		switch {
@@ -335,19 +401,18 @@ func (p *pass) combineTo(index int, whole bool) {
 		case p.train:
 			copy(middle, l.input[from*hidden:])
 		}
-		m.output.add(middle, mixed, rows, threads, &s.low)
-		p.normRows(s.normed, l.middle, m.norm2.value, l.rstd2, from, to)
-		m.gateUp.apply(l.gateUp[2*from*inner:], s.normed, rows, threads, &s.low)
+		p.addBranch(middle, mixed, &m.output, m.after1, l.branch1, l.rstdAfter1, from, to, threads, s)
+		m.gateUp.apply(l.gateUp[2*from*inner:], p.normedOr(s, l.middle, m.norm2, l.rstd2, from, to), rows, threads, &s.low)
 		if !whole {
 			return
 		}
 		eachRow(threads, from, to, 2*inner, func(first, last int) {
-			swiGLU(s.mlp[(first-from)*inner:], l.gateUp, inner, first, last)
+			p.e.gateRows(s.mlp[(first-from)*inner:], l.gateUp, first, last)
 		})
 		if p.train {
 			copy(next[from*hidden:to*hidden], middle)
 		}
-		m.down.add(next[from*hidden:], s.mlp, rows, threads, &s.low)
+		p.addBranch(next[from*hidden:to*hidden], s.mlp, &m.down, m.after2, l.branch2, l.rstdAfter2, from, to, threads, s)
 	})
 }
 
@@ -369,13 +434,4 @@ func spread(rows []float32, wanted []int32, n, width int) {
 		next = at
 	}
 	clear(rows[:next*width])
-}
-
-// swiGLU fills mlp (to-from, inner) from the rows from..to-1 of gate and up
-// projections (N, 2·inner), the gates of a row first.
-func swiGLU(mlp, gateUp []float32, inner, from, to int) {
-	for i := from; i < to; i++ {
-		row := gateUp[2*i*inner : 2*(i+1)*inner]
-		vec.SwiGLU(mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
-	}
 }

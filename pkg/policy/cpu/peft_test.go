@@ -12,15 +12,15 @@ import (
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
-// Adapters of the golden model qwen2-tied, one saved by PEFT and one by us, with
-// log-probabilities and gradients that PEFT computed in float64 from their
+// Adapters of the golden models qwen2-tied, one saved by PEFT and one by us, phi3
+// and gemma2, with log-probabilities and gradients that PEFT computed in float64 from their
 // folders (../testdata/make_lora_golden.py).
 func TestAgainstPEFT(t *testing.T) {
 	t.Parallel()
 	lora := filepath.Join("..", "testdata", "lora")
 	ours := filepath.Join(lora, "lathe")
 	writeGoldenAdapter(t, ours)
-	for _, name := range []string{"peft", "lathe"} {
+	for _, name := range []string{"peft", "lathe", "phi3", "gemma2"} {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(lora, name)
 			base, err := checkpoint.AdapterBase(folder)

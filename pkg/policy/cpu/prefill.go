@@ -184,23 +184,25 @@ func (d *decoder) attendBlock(layer, head int, p piece, first int, scratch *deco
 	keys := before + rows
 	pages := p.Pages[:pagesOf(keys)]
 	stride := len(pages) * pageTokens
+	scoring := d.e.scoring(layer)
+	hidden := scoring.first(before+1) / pageTokens // pages before what the first query sees
 	scratch.scores = grow(scratch.scores, rows*stride)
 	scratch.sums = grow(scratch.sums, rows)
 	scores, sums := scratch.scores, scratch.sums
 	for a := head * shared; a < (head+1)*shared; a++ {
 		query := l.qkv[(p.row+first)*wide(c)+a*width:]
 		mixed := l.mixed[(p.row+first)*c.QueryWidth()+a*width:]
-		for i, pg := range pages {
-			d.cache.score(scores[i*pageTokens:], stride, query, wide(c), rows, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
+		for i := hidden; i < len(pages); i++ {
+			d.cache.score(scores[i*pageTokens:], stride, query, wide(c), rows, pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 		}
 		for i := range rows {
-			_, sums[i] = softmaxRow(scores[i*stride:i*stride+keys], before+i+1, scoreScale(width))
+			_, sums[i] = scoring.softmax(scores[i*stride:i*stride+keys], before+i+1)
 		}
 		for i := range rows {
 			clear(mixed[i*c.QueryWidth():][:width])
 		}
-		for i, pg := range pages {
-			d.cache.mix(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, rows, pg, layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
+		for i := hidden; i < len(pages); i++ {
+			d.cache.mix(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, rows, pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 		}
 		for i := range rows {
 			row := mixed[i*c.QueryWidth() : i*c.QueryWidth()+width]

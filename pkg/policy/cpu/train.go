@@ -79,7 +79,11 @@ type chunk struct{ from, to int }
 // layerBytesPerToken is the size of one token's activations in one layer.
 func (e *Engine) layerBytesPerToken() int {
 	c := e.config
-	return 4 * (2*c.HiddenSize + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
+	stream := 2 * c.HiddenSize
+	if c.Norms.After() {
+		stream *= 2
+	}
+	return 4 * (stream + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
 }
 
 // divide cuts a batch into chunks, none between a shared prefix and what goes on from

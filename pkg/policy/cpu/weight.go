@@ -63,9 +63,22 @@ func roundTo(values []float32, dtype safetensors.DType) {
 // from here, with its gradient.
 type parameter struct {
 	group
-	value  []float32 // what everything computes with, rounded
+	value  []float32 // rounded
 	master []float32 // what value was rounded from; empty when that is value itself
 	grad   []float32 // as long as value; empty when it is not trained
+
+	offset     float32
+	multiplier []float32 // what everything computes with: value with the offset added
+}
+
+// setMultiplier follows a change of the value.
+func (p *parameter) setMultiplier() {
+	if p.offset == 0 {
+		return // they are one
+	}
+	for i, x := range p.value {
+		p.multiplier[i] = float32(p.offset + x)
+	}
 }
 
 // weight is a group of matrices (out, in) one below the other. It is held
@@ -176,6 +189,7 @@ func (u *unit) write(values, scratch []float32) {
 	}
 	if u.weight == nil {
 		copy(u.parameter.value, values)
+		u.parameter.setMultiplier()
 		return
 	}
 	u.weight.packed.SetColumns(u.from/u.weight.in, values, (u.to-u.from)/u.weight.in, 1)

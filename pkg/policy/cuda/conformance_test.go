@@ -35,6 +35,6 @@ func TestConformance(t *testing.T) {
 			}
 			return e.Roles(), nil
 		},
-		Slow: policytest.Emulated(),
+		Slow: policytest.Emulated(), Takes: cuda.Takes,
 	})
 }

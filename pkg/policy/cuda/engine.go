@@ -109,7 +109,7 @@ func open(source policy.Source, options Options, planFor func(shape, policy.Work
 	if err != nil {
 		return nil, fmt.Errorf("GPU %d (%s): %w", options.Device, device.Name, err)
 	}
-	native, err := library.open(options.Device, settings{shape: shape, frequencies: config.RopeFrequencies(), Budgets: plan.Budgets})
+	native, err := library.open(options.Device, settings{shape: shape, frequencies: frequencies(config), Budgets: plan.Budgets})
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ func (s shape) activations(b Budgets, w widths) arena {
 				t(rows * w.hidden) // the residual stream after attention
 			}
 			t(rows * 2 * w.inner)
-			if s.train && s.config.QKNorm() {
+			if s.train && s.config.QKNorm != policy.QKNormNone {
 				t(rows * (w.query + w.key))
 				float(rows * (w.heads + w.kvHeads))
 			}
@@ -222,10 +222,10 @@ func (s shape) activations(b Budgets, w widths) arena {
 		float(rows * w.heads)
 		if s.lora == nil {
 			widest := w.hidden
-			if s.config.QKVBias() {
+			if s.config.QKVBias {
 				widest = max(widest, w.qkv)
 			}
-			if s.config.QKNorm() {
+			if s.config.QKNorm != policy.QKNormNone {
 				widest = max(widest, 2*w.headDim)
 			}
 			float(b.blockLimit() * widest)
@@ -289,7 +289,7 @@ func (s shape) other(b Budgets, w widths, groups []group) arena {
 		}
 	}
 	rows, slots := int64(b.PassTokens), int64(b.Slots)
-	a.take(w.headDim/2, 4)
+	a.take(int64(s.config.NumHiddenLayers)*(w.headDim/2+1), 4)
 	words := int64(0) // a pass's tokens, positions, packing and targets
 	if rows > 0 {
 		sequences := int64(b.PassSequences)

@@ -92,7 +92,7 @@ func (r Recompute) String() string {
 // settings are an eng_config.
 type settings struct {
 	shape
-	frequencies []float32 // (head_dim/2)
+	frequencies []float32 // (layers, head_dim/2 + 1), as eng_config has them
 	Budgets
 }
 

@@ -95,7 +95,7 @@ func (l loaded) open(device int, s settings) (native, error) {
 		vocabulary: C.int32_t(c.VocabSize), hidden: C.int32_t(c.HiddenSize), intermediate: C.int32_t(c.IntermediateSize),
 		layers: C.int32_t(c.NumHiddenLayers), heads: C.int32_t(c.NumAttentionHeads), kv_heads: C.int32_t(c.NumKeyValueHeads),
 		head_dim: C.int32_t(c.HeadDim), max_positions: C.int32_t(c.MaxPositionEmbeddings),
-		qkv_bias: flag(c.QKVBias()), qk_norm: flag(c.QKNorm()), tied: flag(c.TieWordEmbeddings), rms_eps: C.float(c.RMSNormEps),
+		qkv_bias: flag(c.QKVBias), qk_norm: flag(c.QKNorm != policy.QKNormNone), tied: flag(c.TieWordEmbeddings), rms_eps: C.float(c.RMSNormEps),
 
 		dtype: C.eng_dtype(s.dtype), state_dtype: C.eng_dtype(s.state), train: flag(s.train), value_head: flag(s.valueHead),
 

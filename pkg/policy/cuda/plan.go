@@ -78,6 +78,9 @@ func PlanFor(c policy.Config, k Case, bytes int64) (Plan, error) {
 }
 
 func shapeOf(c policy.Config, k Case) (s shape, err error) {
+	if err := checkFamily(c); err != nil {
+		return shape{}, err
+	}
 	s = shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
 	if k.State == safetensors.BF16 {
 		s.state = bfloat16Type

@@ -16,7 +16,7 @@ import (
 // config.json.
 func qwen05B() policy.Config {
 	return policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
+		Architecture: policy.Qwen2, QKVBias: true, VocabSize: 151936, HiddenSize: 896, IntermediateSize: 4864, NumHiddenLayers: 24,
 		NumAttentionHeads: 14, NumKeyValueHeads: 2, HeadDim: 64, MaxPositionEmbeddings: 32768,
 		RMSNormEps: 1e-6, RopeTheta: 1e6, TieWordEmbeddings: true, BOSTokenID: -1,
 	}
@@ -24,7 +24,7 @@ func qwen05B() policy.Config {
 
 func qwen7B() policy.Config {
 	return policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 152064, HiddenSize: 3584, IntermediateSize: 18944, NumHiddenLayers: 28,
+		Architecture: policy.Qwen2, QKVBias: true, VocabSize: 152064, HiddenSize: 3584, IntermediateSize: 18944, NumHiddenLayers: 28,
 		NumAttentionHeads: 28, NumKeyValueHeads: 4, HeadDim: 128, MaxPositionEmbeddings: 32768,
 		RMSNormEps: 1e-6, RopeTheta: 1e6, BOSTokenID: -1,
 	}

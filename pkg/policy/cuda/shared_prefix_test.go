@@ -30,7 +30,7 @@ func TestSharedPrefixes(t *testing.T) {
 	for name, c := range map[string]policy.Config{
 		"narrow heads": small(nil),
 		"heads of 64":  small(func(c *policy.Config) { c.HeadDim = 64 }),
-		"normed":       small(func(c *policy.Config) { c.Architecture = policy.Qwen3 }),
+		"normed":       small(policytest.Normed),
 	} {
 		c.MaxPositionEmbeddings = max(c.MaxPositionEmbeddings, 160)
 		shared, apart, places := policytest.BatchOfPrefixGroups(c, 1, groups...)

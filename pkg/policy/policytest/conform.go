@@ -31,6 +31,8 @@ type Backend struct {
 	// Rounds says that products round their inputs. Finite differences do not apply
 	// then, and gradients depend on how a batch is divided among passes.
 	Rounds bool
+	// Takes says which of the shapes of Composed the backend takes; nil for all.
+	Takes func(c policy.Config) bool
 }
 
 // Conform tests that a backend does what [policy.Engine] says: one

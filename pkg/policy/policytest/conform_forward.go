@@ -16,7 +16,7 @@ import (
 // Results are 0 but for targets, log-probabilities at most 0, and entropies
 // between 0 and that of a uniform draw.
 func testTensors(t *testing.T, b Backend) {
-	for name, c := range Families() {
+	for name, c := range b.families() {
 		weights := LoudWeights(t, c)
 		e := b.plain(t, c, weights, Options{Train: true})
 		if diff := cmp.Diff(c, e.Config()); diff != "" {
@@ -113,7 +113,7 @@ func testWrongBatches(t *testing.T, b Backend) {
 func testOneLogProbability(t *testing.T, b Backend) {
 	plain := policy.Sampling{Temperature: 1}
 	for _, s := range []policy.Sampling{plain, {}, {Temperature: 0.7, TopK: 9}, {Temperature: 1.2, TopP: 0.7}, {Temperature: 1, TopK: 20, TopP: 0.9}} {
-		for name, c := range Families() {
+		for name, c := range b.families() {
 			core := name == "qwen2 tied" || name == "qwen3 untied"
 			if s != plain && !core {
 				continue
@@ -164,7 +164,7 @@ func (b Backend) oneLogProbability(t *testing.T, e *policy.Engine, s policy.Samp
 // company, a prefix those of the whole, and a request the same completion alone,
 // in any company and in any way.
 func testCompany(t *testing.T, b Backend) {
-	for name, c := range Families() {
+	for name, c := range b.families() {
 		if b.Slow && name != "qwen2 tied" && name != "qwen3 untied" {
 			continue
 		}
@@ -226,7 +226,7 @@ func testSharedPrefixes(t *testing.T, b Backend) {
 	if b.Rounds { // a bfloat16 has 8 bits
 		tolerance = 0x1p-7
 	}
-	for name, c := range Families() {
+	for name, c := range b.families() {
 		if b.Slow && name != "qwen3 untied" {
 			continue
 		}

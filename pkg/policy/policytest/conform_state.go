@@ -121,7 +121,15 @@ func (b Backend) saved(t *testing.T, e *policy.Engine, weights []policy.Tensor, 
 // An adapter is what is trained; sampler and learner agree with it; switched
 // off, or new, it leaves the bits of the policy that it adapts.
 func testAdapter(t *testing.T, b Backend) {
-	c := Tiny()
+	b.testAdapterOf(t, Tiny())
+	for _, name := range []string{"phi3", "gemma2"} { // fused projections, and norms after them
+		if c, takes := b.families()[name]; takes {
+			b.testAdapterOf(t, c)
+		}
+	}
+}
+
+func (b Backend) testAdapterOf(t *testing.T, c policy.Config) {
 	weights := LoudWeights(t, c)
 	s := policy.Sampling{Temperature: 0.8, TopP: 0.95}
 	batch, requests := Batch(c, 3, 30, 90), Requests(c, 2, 4, 30, s)
@@ -129,7 +137,7 @@ func testAdapter(t *testing.T, b Backend) {
 	wantLogProbs, wantEntropy := forward(t, bare, batch, s)
 	wantCompletions := generate(t, bare, requests...)
 
-	fresh, err := policy.InitAdapter(c, policy.LoRA{Rank: 3, Alpha: 5, Targets: []string{"q_proj", "v_proj"}}, 3)
+	fresh, err := policy.InitAdapter(c, policy.LoRA{Rank: 3, Alpha: 5, Targets: policy.LoRATargets()[:3]}, 3)
 	must(t, err)
 	if logProbs, _ := forward(t, b.plain(t, c, weights, Options{Adapter: &fresh}), batch, s); !SameBits(logProbs, wantLogProbs) {
 		t.Error("a new adapter changes log-probabilities")
@@ -165,7 +173,7 @@ func testAdapter(t *testing.T, b Backend) {
 	}
 
 	one := c
-	one.NumHiddenLayers = 1
+	one.NumHiddenLayers, one.Layers = 1, c.Layers[:min(1, len(c.Layers))]
 	base, small := LoudWeights(t, one), LoudAdapter(t, one, Everywhere())
 	b.finiteDifferences(t, one, small.Tensors, false, func(tensors []policy.Tensor) *policy.Engine {
 		return b.plain(t, one, base, Options{Train: true, Adapter: &policy.Adapter{LoRA: small.LoRA, Tensors: tensors}})

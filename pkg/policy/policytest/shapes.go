@@ -1,6 +1,8 @@
 package policytest
 
 import (
+	"math"
+
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -8,10 +10,15 @@ import (
 // Tiny is a model of odd sizes: widths that fill no vector and no tile.
 func Tiny() policy.Config {
 	return policy.Config{
-		Architecture: policy.Qwen2, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
+		Architecture: policy.Qwen2, QKVBias: true, VocabSize: 37, HiddenSize: 20, IntermediateSize: 27, NumHiddenLayers: 2,
 		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 6, MaxPositionEmbeddings: 200,
 		RMSNormEps: 1e-6, RopeTheta: 1000, TieWordEmbeddings: true, BOSTokenID: -1,
 	}
+}
+
+// Normed makes a shape one of Qwen3.
+func Normed(c *policy.Config) {
+	c.Architecture, c.QKVBias, c.QKNorm = policy.Qwen3, false, policy.QKNormHead
 }
 
 // Families are the shapes that are compared: all architectures, tied and not,
@@ -24,18 +31,77 @@ func Families() map[string]policy.Config {
 	}
 	return map[string]policy.Config{
 		"qwen2 tied":                    Tiny(),
-		"llama untied":                  change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Llama, false }),
-		"llama tied, one key head":      change(func(c *policy.Config) { c.Architecture, c.NumKeyValueHeads = policy.Llama, 1 }),
+		"llama untied":                  change(func(c *policy.Config) { c.Architecture, c.QKVBias, c.TieWordEmbeddings = policy.Llama, false, false }),
+		"llama tied, one key head":      change(func(c *policy.Config) { c.Architecture, c.QKVBias, c.NumKeyValueHeads = policy.Llama, false, 1 }),
 		"qwen2 untied, a key head each": change(func(c *policy.Config) { c.TieWordEmbeddings, c.NumKeyValueHeads = false, 4 }),
 		"qwen3 tied, scaled": change(func(c *policy.Config) {
-			c.Architecture, c.HeadDim = policy.Qwen3, 10
+			Normed(c)
+			c.HeadDim = 10
 			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLlama3, Factor: 8, LowFrequencyFactor: 1, HighFrequencyFactor: 4, Original: 32}
 		}),
-		"qwen3 untied": change(func(c *policy.Config) { c.Architecture, c.TieWordEmbeddings = policy.Qwen3, false }),
+		"qwen3 untied": change(func(c *policy.Config) { Normed(c); c.TieWordEmbeddings = false }),
 		"qwen2 even": change(func(c *policy.Config) {
 			c.VocabSize, c.HiddenSize, c.IntermediateSize, c.HeadDim, c.NumHiddenLayers = 128, 64, 96, 32, 1
 		}),
 	}
+}
+
+// Composed are shapes of what other families add to the decoder, all of it at least
+// once: windows of less than a page of the cache and of more, scores and logits
+// that are capped, scales, norms in all places, rotary embedding of all kinds.
+func Composed() map[string]policy.Config {
+	change := func(architecture policy.Architecture, change func(c *policy.Config)) policy.Config {
+		c := Tiny()
+		c.Architecture, c.QKVBias = architecture, false
+		change(&c)
+		return c
+	}
+	layers := func(of ...policy.Layer) []policy.Layer { return of }
+	return map[string]policy.Config{
+		"smollm3": change(policy.SmolLM3, func(c *policy.Config) {
+			c.OutputBias, c.MLPBias = true, true
+			c.Layers = layers(policy.Layer{}, policy.Layer{Rope: policy.RopeNone})
+		}),
+		"ropes": change(policy.SmolLM3, func(c *policy.Config) { // rotary embeddings alone
+			c.Layers = layers(policy.Layer{Rope: policy.RopeNone}, policy.Layer{})
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeYarn, Factor: 8, Original: 32}
+		}),
+		"olmo3": change(policy.Olmo3, func(c *policy.Config) {
+			c.Norms, c.QKNorm, c.TieWordEmbeddings = policy.NormAfter, policy.QKNormAll, false
+			c.LocalRopeTheta, c.Layers = 700, layers(policy.Layer{Window: 70, Rope: policy.RopeLocal}, policy.Layer{})
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeYarn, Factor: 4, Original: 32}
+		}),
+		"phi3": change(policy.Phi3, func(c *policy.Config) {
+			c.Fused, c.HeadDim, c.RotaryDim = true, 8, 6
+			c.Layers = layers(policy.Layer{Window: 17}, policy.Layer{Window: 17})
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLong, Factor: 4, Original: 200, ShortFactors: []float64{1, 1.1, 1.3}, LongFactors: []float64{1, 2, 3}}
+		}),
+		"granite": change(policy.Granite, func(c *policy.Config) {
+			c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitScale = 6, 0.3, 0.2, 3
+		}),
+		"gemma2": change(policy.Gemma2, func(c *policy.Config) {
+			c.Norms, c.NormOffset, c.Activation = policy.NormBoth, 1, policy.GELUTanh
+			c.EmbeddingScale, c.AttentionScale, c.AttentionCap, c.LogitCap = math.Sqrt(20), 0.3, 3, 5
+			c.Layers = layers(policy.Layer{Window: 66}, policy.Layer{})
+		}),
+		"gemma3": change(policy.Gemma3, func(c *policy.Config) {
+			c.Norms, c.NormOffset, c.Activation, c.QKNorm = policy.NormBoth, 1, policy.GELUTanh, policy.QKNormHead
+			c.EmbeddingScale, c.AttentionScale = math.Sqrt(20), 0.3
+			c.LocalRopeTheta, c.Layers = 50, layers(policy.Layer{}, policy.Layer{Window: 9, Rope: policy.RopeLocal})
+			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLinear, Factor: 8}
+		}),
+	}
+}
+
+// families are the shapes that the backend takes.
+func (b Backend) families() map[string]policy.Config {
+	all := Families()
+	for name, c := range Composed() {
+		if b.Takes == nil || b.Takes(c) {
+			all[name] = c
+		}
+	}
+	return all
 }
 
 // Requests ask for continuations of a few prompts, several of each, of at most

@@ -38,6 +38,9 @@ def main(folder, *rest):
     model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         assert not info.get(kind), f"{kind}: {info[kind]}"
+    embed = model.get_input_embeddings()
+    if hasattr(embed, "embed_scale"):  # Gemma rounds it to the type that the table is in
+        embed.embed_scale = embed.embed_scale.to(tensors(folder)["model.embed_tokens.weight"][1].dtype)
     GenerationConfig.from_pretrained(folder)
     if len(rest) == 2:
         old, new = tensors(rest[0]), tensors(folder)

@@ -2,8 +2,8 @@
 
 Needs: pip install torch==2.15.0 transformers==5.23.0 peft==0.21.2 safetensors==0.8.0.
 Run in this folder, after `go test ./pkg/policy/cpu -run TestAgainstPEFT -update`,
-which writes lora/lathe. lora/peft is an adapter of golden/qwen2-tied as PEFT writes it.
-Into both folders goes golden.safetensors: tokens (2, 24), logprobs (2, 24) of
+which writes lora/lathe. lora/peft, lora/phi3 and lora/gemma2 are adapters as PEFT writes them.
+Into every folder goes golden.safetensors: tokens (2, 24), logprobs (2, 24) of
 each token given its predecessors (0 for the first), coefficients (2, 24), and
 grad.NAME, the gradients of sum(coefficients * logprobs) by A and B. All
 computed by PEFT in float64 from the folder's files, rounded to float32 at the
@@ -54,13 +54,18 @@ if len(sys.argv) > 1:
     sys.exit()
 
 torch.manual_seed(0)
-config = LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "o_proj"], lora_dropout=0.1, use_rslora=True, task_type="CAUSAL_LM")
-model = get_peft_model(AutoModelForCausalLM.from_pretrained("golden/qwen2-tied"), config)
-for p in model.parameters():
-    if p.requires_grad:
-        p.data = torch.randn_like(p) * 0.3
-model.peft_config["default"].base_model_name_or_path = "../../golden/qwen2-tied"
-model.save_pretrained("lora/peft")
-os.remove("lora/peft/README.md")
-golden("lora/peft")
+for name, base, targets in (
+    ("peft", "golden/qwen2-tied", ["q_proj", "v_proj", "o_proj"]),
+    ("phi3", "families/phi3", ["qkv_proj", "gate_up_proj", "down_proj"]),
+    ("gemma2", "families/gemma2", ["q_proj", "o_proj", "up_proj", "down_proj"]),
+):
+    config = LoraConfig(r=4, lora_alpha=6, target_modules=targets, lora_dropout=0.1, use_rslora=True, task_type="CAUSAL_LM")
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), config)
+    for p in model.parameters():
+        if p.requires_grad:
+            p.data = torch.randn_like(p) * 0.3
+    model.peft_config["default"].base_model_name_or_path = "../../" + base
+    model.save_pretrained("lora/" + name)
+    os.remove(f"lora/{name}/README.md")
+    golden("lora/" + name)
 golden("lora/lathe")

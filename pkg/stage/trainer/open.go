@@ -52,7 +52,14 @@ func OpenTrained(p recipe.Policy, seed uint64, process stage.Process, o loss.Opt
 	if engine, err = backend.Open(folder, options); err != nil {
 		return nil, "", err
 	}
-	if wanted != nil && !reflect.DeepEqual(*engine.Adapter(), LoRAOf(*wanted)) {
+	if wanted == nil {
+		return engine, base, nil
+	}
+	lora, err := LoRAOf(*wanted).For(engine.Config())
+	if err != nil {
+		return nil, "", errors.Join(err, engine.Close())
+	}
+	if !reflect.DeepEqual(*engine.Adapter(), lora) {
 		return nil, "", errors.Join(exitcode.Usagef("policy %q is an adapter of shape %+v, and the recipe's policy.lora is %+v",
 			folder, *engine.Adapter(), *wanted), engine.Close())
 	}

@@ -91,17 +91,23 @@ func Shape(p recipe.Policy) policy.Config {
 }
 
 func shape(n recipe.NewPolicy, vocabulary int) policy.Config {
-	architecture := policy.Llama
-	if n.QKVBias {
-		architecture = policy.Qwen2
-	}
-	return policy.Config{
-		Architecture: architecture, VocabSize: vocabulary, HiddenSize: n.HiddenSize, IntermediateSize: n.IntermediateSize,
+	c := policy.Config{
+		Architecture: policy.Llama, VocabSize: vocabulary, HiddenSize: n.HiddenSize, IntermediateSize: n.IntermediateSize,
 		NumHiddenLayers: n.NumHiddenLayers, NumAttentionHeads: n.NumAttentionHeads, NumKeyValueHeads: n.NumKeyValueHeads,
 		HeadDim: n.HiddenSize / n.NumAttentionHeads, MaxPositionEmbeddings: n.MaxPositionEmbeddings,
 		RMSNormEps: n.RMSNormEps, RopeTheta: n.RopeTheta, TieWordEmbeddings: n.TieWordEmbeddings,
-		InitializerRange: n.InitializerRange, BOSTokenID: -1,
+		InitializerRange: n.InitializerRange, BOSTokenID: -1, QKVBias: n.QKVBias,
 	}
+	switch {
+	case n.Rope == "none": // the one architecture that says so
+		c.Architecture, c.OutputBias = policy.SmolLM3, n.QKVBias
+		for range n.NumHiddenLayers {
+			c.Layers = append(c.Layers, policy.Layer{Rope: policy.RopeNone})
+		}
+	case n.QKVBias:
+		c.Architecture = policy.Qwen2
+	}
+	return c
 }
 
 // newTokenizer makes the tokenizer with the special tokens that the chat

@@ -1,0 +1,102 @@
+"""Write golden models of the families beside Llama, Qwen2 and Qwen3.
+
+Needs: pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0.
+Run in this folder: for each case below, or those that the arguments name, it
+writes families/CASE as make_golden.py does golden/CASE. With --long FOLDER it
+writes sequences of 600 tokens into FOLDER instead.
+"""
+
+import json
+import os
+import shutil
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import GenerationConfig
+
+SHAPE = dict(
+    vocab_size=29, hidden_size=24, intermediate_size=30, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=1024, pad_token_id=None, bos_token_id=0, eos_token_id=1,
+    attn_implementation="eager",
+)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64, rope_theta=10000.0)
+FACTORS = [1.0 + 0.03 * i for i in range(3)]
+CASES = {
+    "llama-biases": ("Llama", dict(attention_bias=True, mlp_bias=True, rope_parameters=dict(rope_type="dynamic", factor=2.0, rope_theta=10000.0))),
+    "llama-yarn": ("Llama", dict(head_dim=16, rope_parameters=YARN | dict(beta_fast=24, beta_slow=2, truncate=False, mscale=0.7, mscale_all_dim=0.3))),
+    "qwen2-yarn-window": ("Qwen2", dict(head_dim=16, rope_parameters=YARN, use_sliding_window=True, sliding_window=20, max_window_layers=1)),
+    "mistral-window": ("Mistral", dict(head_dim=8, sliding_window=20)),
+    "mistral-full": ("Mistral", dict(head_dim=8, sliding_window=None, tie_word_embeddings=True)),
+    "smollm3": ("SmolLM3", dict(no_rope_layers=[1, 0])),
+    "olmo2": ("Olmo2", dict(num_attention_heads=4)),
+    "olmo3": ("Olmo3", dict(
+        num_hidden_layers=4, intermediate_size=18, hidden_size=20, sliding_window=20, head_dim=10, rope_parameters=dict(
+            full_attention=YARN | dict(rope_theta=500000.0), sliding_attention=dict(rope_type="default", rope_theta=500000.0)))),
+    "phi3": ("Phi3", dict(sliding_window=20)),
+    "phi4-mini": ("Phi3", dict(
+        hidden_size=32, max_position_embeddings=4096, original_max_position_embeddings=1024, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75, short_factor=FACTORS,
+                             long_factor=[2.0 * x for x in FACTORS]))),
+    "granite": ("Granite", dict(
+        embedding_multiplier=6.0, attention_multiplier=0.21, residual_multiplier=0.22, logits_scaling=3.0, tie_word_embeddings=True)),
+    "gemma2": ("Gemma2", dict(
+        head_dim=8, sliding_window=20, query_pre_attn_scalar=7, attn_logit_softcapping=3.0, final_logit_softcapping=5.0)),
+    "gemma3": ("Gemma3", dict(
+        head_dim=8, sliding_window=20, query_pre_attn_scalar=7, num_hidden_layers=3, intermediate_size=20,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_parameters=dict(
+            full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
+            sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
+    "gemma3-bf16": ("Gemma3", dict(head_dim=8, sliding_window=20, num_hidden_layers=1, layer_types=["sliding_attention"])),
+}
+
+
+def randomize(model, offset):
+    """Norms that multiply by near one and not by it, biases that are not zero."""
+    for name, p in model.named_parameters():
+        if name.endswith("norm.weight"):
+            p.data = (0 if offset else 1) + 0.2 * torch.randn_like(p)
+        else:
+            p.data = (0.3 if name.endswith("bias") else 1.5 / p.shape[-1] ** 0.5) * torch.randn_like(p)
+
+
+def golden(folder, name, kind, changes, length, sequences):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    text = "Text" if kind == "Gemma3" else ""
+    config = getattr(transformers, kind + text + "Config")(**(SHAPE | changes))
+    cls = getattr(transformers, kind + "ForCausalLM")
+    model = cls(config)
+    randomize(model, kind.startswith("Gemma"))
+    if name.endswith("bf16"):
+        model = model.to(torch.bfloat16)
+    model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=[1, 2])
+    model.save_pretrained(folder)
+    model = cls.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    if name.endswith("bf16"):  # the scale of embeddings is rounded to the type that the table is stored in
+        scale = model.model.embed_tokens
+        scale.embed_scale = scale.embed_scale.to(torch.bfloat16)
+    tokens = torch.randint(0, config.vocab_size, (sequences, length))
+    logits = model(tokens).logits
+    inner = torch.log_softmax(logits[:, :-1], -1).gather(-1, tokens[:, 1:, None])[..., 0]
+    inner.mean().backward()
+    positions = torch.linspace(0, length - 1, 20).long()
+    tensors = {
+        "tokens": tokens, "positions": positions, "logits": logits.detach()[:, positions],
+        "logprobs": torch.nn.functional.pad(inner.detach(), (1, 0)),
+    }
+    tensors |= {"grad." + name: p.grad for name, p in model.named_parameters()}
+    save_file({k: v.float().contiguous() for k, v in tensors.items()}, folder + "/golden.safetensors")
+    with torch.no_grad():
+        single = model.float()(tokens).logits
+    print(f"{name}: float32 logits differ by {((single - logits).abs().max() / logits.abs().max()).item():.2g}")
+
+
+arguments, into, shape = sys.argv[1:], "families", (70, 2)
+if arguments[:1] == ["--long"]:
+    into, shape, arguments = arguments[1], (600, 1), arguments[2:]
+for number, (name, (kind, changes)) in enumerate(CASES.items()):
+    torch.manual_seed(number)
+    if not arguments or name in arguments:
+        golden(f"{into}/{name}", name, kind, changes, *shape)
