@@ -147,7 +147,7 @@ type WarmStart struct {
 	StopLoss  float64              `yaml:"stop_loss"`        // stop before the last step once the mean loss of about the last twenty steps is below this many nats per token; 0 takes every step
 	Batch     int                  `yaml:"batch"`            // demonstrations per step
 	Pool      string               `yaml:"pool" path:"file"` // file of lathe pool to learn from in place of demonstrations, in a new random order each epoch: self-distillation (MLE-RL §5.4); its tokens must be of policy.path's tokenizer; $NAME is taken from the environment
-	Data      *supervised.Settings `yaml:"data"`             // rows of files to learn from in place of demonstrations, in a new random order each epoch; null for none
+	Data      *supervised.Settings `yaml:"data"`             // rows of files to learn from in place of demonstrations, in a new random order each epoch, but for those that ask a problem of data.test; null for none
 	Kinds     []string             `yaml:"kinds"`            // kinds of training tasks that are demonstrated, a * at the end of one matching any rest; empty for all
 	Improve   float64              `yaml:"improve"`          // share of demonstrations that answer a self-improve prompt, in [0, 1]
 	Diverge   float64              `yaml:"diverge"`          // share that answer a self-diverge prompt

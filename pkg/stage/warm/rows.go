@@ -4,12 +4,14 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 	"github.com/lathe-rl/lathe/pkg/supervised"
@@ -22,6 +24,7 @@ type fileRows struct {
 	chat chat.Chat
 	most int // tokens of a sequence
 	skip int // rows that were left out as too long
+	held int // rows that were left out since they ask a held-out problem
 }
 
 // CheckData reads the rows that a recipe learns from and refuses those that do not fit,
@@ -35,7 +38,7 @@ func CheckData(s Settings, environment env.Env, source, folder string) ([]env.In
 	if err != nil {
 		return nil, err
 	}
-	r, err := newFileRows(s, folder, format, most)
+	r, err := newFileRows(s, environment, folder, format, most)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +51,7 @@ func CheckData(s Settings, environment env.Env, source, folder string) ([]env.In
 }
 
 // openRows are those of a checkpoint's steps, for the policy of a folder.
-func openRows(s Settings, in Inputs, folder string) (*fileRows, error) {
+func openRows(s Settings, environment env.Env, in Inputs, folder string) (*fileRows, error) {
 	format, err := stage.LoadChat(s.Policy, folder)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ func openRows(s Settings, in Inputs, folder string) (*fileRows, error) {
 		}
 		most = config.MaxPositionEmbeddings
 	}
-	r, err := newFileRows(s, in.DataFolder, format, most)
+	r, err := newFileRows(s, environment, in.DataFolder, format, most)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +79,16 @@ func openRows(s Settings, in Inputs, folder string) (*fileRows, error) {
 	return r, nil
 }
 
-func newFileRows(s Settings, folder string, format chat.Chat, most int) (*fileRows, error) {
+func newFileRows(s Settings, environment env.Env, folder string, format chat.Chat, most int) (*fileRows, error) {
 	data, err := supervised.Read(*s.WarmStart.Data, folder, s.Seed)
 	if err != nil {
 		return nil, err
 	}
 	r := &fileRows{Settings: *s.WarmStart.Data, Data: data, chat: format, most: most}
+	r.leaveOut(environment.Set().Tasks(env.Test))
+	if len(r.Train) == 0 {
+		return nil, exitcode.Dataf("warm_start.data: every row asks a problem that is held out")
+	}
 	if r.Overlong != supervised.Skip {
 		return r, nil
 	}
@@ -106,10 +113,33 @@ func newFileRows(s Settings, folder string, format chat.Chat, most int) (*fileRo
 	return r, nil
 }
 
+// leaveOut leaves out the rows that ask a held-out problem: in what a user says there is
+// its question, or, of a question too short to tell, nothing else.
+func (r *fileRows) leaveOut(tasks []env.Task) {
+	const telling = 40 // bytes
+	fold := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	questions := make([]string, len(tasks))
+	for i, task := range tasks {
+		questions[i] = fold(task.Question)
+	}
+	r.Train = slices.DeleteFunc(r.Train, func(e supervised.Example) bool {
+		asks := slices.ContainsFunc(e.Messages, func(m shard.Message) bool {
+			text := fold(m.Content)
+			return m.Role == "user" && slices.ContainsFunc(questions, func(question string) bool {
+				return text == question || len(question) >= telling && strings.Contains(text, question)
+			})
+		})
+		if asks {
+			r.held++
+		}
+		return asks
+	})
+}
+
 // ofFiles are the batches of a checkpoint's steps, and the rows that are held out. Passes
 // over the rows end the warm start, and the schedule of its learning rate.
-func ofFiles(ctx context.Context, job stage.Job, s *Settings, in *Inputs, folder string) (batches []batch, held batch, err error) {
-	r, err := openRows(*s, *in, folder)
+func ofFiles(ctx context.Context, job stage.Job, s *Settings, environment env.Env, in *Inputs, folder string) (batches []batch, held batch, err error) {
+	r, err := openRows(*s, environment, *in, folder)
 	if err != nil {
 		return nil, held, err
 	}
@@ -118,8 +148,8 @@ func ofFiles(ctx context.Context, job stage.Job, s *Settings, in *Inputs, folder
 		return nil, held, nil
 	}
 	if in.Chunk == 1 {
-		job.Log("warm start: %d rows to learn from, %d held out, %d left out as too long; %d steps are %.2f epochs",
-			len(r.Train), len(r.Test), r.skip, s.WarmStart.Steps, float64(s.WarmStart.Steps*s.WarmStart.Batch)/float64(len(r.Train)))
+		job.Log("warm start: %d rows to learn from, %d held out, %d left out as too long, %d that ask problems of the evaluation; %d steps are %.2f epochs",
+			len(r.Train), len(r.Test), r.skip, r.held, s.WarmStart.Steps, float64(s.WarmStart.Steps*s.WarmStart.Batch)/float64(len(r.Train)))
 	}
 	if held, err = r.heldOut(); err != nil {
 		return nil, held, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/chat"
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/supervised"
@@ -72,5 +73,22 @@ func TestEpochs(t *testing.T) {
 		if got := r.steps(c.limit, c.batch); got != c.steps {
 			t.Errorf("%s: %d steps", fmt.Sprint(c), got)
 		}
+	}
+}
+
+// A row that asks a held-out problem is not learned from: the words of a long question
+// anywhere in what the user says, those of a short one alone.
+func TestLeaveOut(t *testing.T) {
+	t.Parallel()
+	const long = "Each pack of dvds costs 76 dollars. How much are two?"
+	says := func(role, text string) supervised.Example {
+		return supervised.Example{Messages: []shard.Message{{Role: role, Content: text}, {Role: "assistant", Content: long}}}
+	}
+	r := fileRows{Data: supervised.Data{Train: []supervised.Example{
+		says("user", "Solve: Each pack of dvds\ncosts 76  dollars. How much are two? Think."), says("user", " 1+1= "), says("user", "11+1="), says("system", long), says("user", long[:30]),
+	}}}
+	r.leaveOut([]env.Task{{Question: long}, {Question: "1+1="}})
+	if len(r.Train) != 3 || r.held != 2 || r.Train[0].Messages[0].Content != "11+1=" {
+		t.Errorf("%d left out: %v stay", r.held, r.Train)
 	}
 }

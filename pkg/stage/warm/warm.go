@@ -93,7 +93,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 			batches, pool, err = pooled(ctx, job, s, in, folder)
 			cited = append(cited, pool)
 		case s.WarmStart.Data != nil:
-			batches, held, err = ofFiles(ctx, job, &s, &in, folder)
+			batches, held, err = ofFiles(ctx, job, &s, environment, &in, folder)
 		default:
 			batches, err = demonstrated(ctx, s, environment, folder, in)
 		}
