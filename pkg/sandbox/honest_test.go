@@ -53,13 +53,9 @@ func TestSharedMemory(t *testing.T) {
 			}
 			left(t, what, p)
 		}
-		host, err := os.ReadDir("/dev/shm")
-		if err != nil {
-			t.Skipf("this host has no /dev/shm: %v", err)
-		}
 		p := w.program(t, "import os; print(os.listdir('/dev/shm'))\nopen('/dev/shm/lathe-evil','w')\nfrom multiprocessing import shared_memory as s; s.SharedMemory('lathe-evil-2',True,4096)")
 		if r := w.do(t, p); strings.TrimSpace(r.Stdout.String()) != "[]" {
-			t.Errorf("the host's /dev/shm has %d files, and the program sees %s %s", len(host), r.Stdout, r.Stderr)
+			t.Errorf("a program's /dev/shm is not empty at its start: %s %s", r.Stdout, r.Stderr)
 		}
 		// What is there counts as memory, mapped or not, with and without a name.
 		for _, script := range []string{
