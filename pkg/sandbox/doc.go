@@ -20,8 +20,9 @@
 // program, which is sandboxed by the same plan before any of the program's code runs.
 //
 // With namespaces there is a file system of the system's own files, read-only, and
-// of those that are granted, and /tmp is the folder that TMPDIR names if the
-// program may write there and nothing granted is in /tmp. Without them these stay
+// of those that are granted, /dev/shm is shared memory of its own, and /tmp is the
+// folder that TMPDIR names if the program may write there and nothing granted is in
+// /tmp. Without them these stay
 // open, and [Paths] and [Processes] say so: a program sees whether a file outside
 // is there, its size and its times (stat), and which process ids are in use.
 //
@@ -32,8 +33,9 @@
 // Pipes and sockets count as the memory that they can hold, 64 KB and, by Linux's
 // default, 208 KB; those that wait in other sockets, sent and closed, are not seen,
 // and are as many as descriptors of one process, 1024. Memory that is held for less
-// than a look is not seen. Both are where a control group was delegated to this
-// user. The processes of root, whom no resource limit
+// than a look is not seen. What a program of a [Warm] interpreter of an ordinary user
+// writes in /dev/shm is not seen, and is as much as its memory may be. All three are
+// where a control group was delegated to this user. The processes of root, whom no resource limit
 // binds, are bounded by the supervisor's looks where there is neither a control group
 // of their number nor a kernel of version 6.14, which has ids for each namespace.
 // Nobody has tried a real GPU in it: GPUs are granted by their device files, and

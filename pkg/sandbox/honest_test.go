@@ -57,7 +57,16 @@ func TestSharedMemory(t *testing.T) {
 		if r := w.do(t, p); strings.TrimSpace(r.Stdout.String()) != "[]" {
 			t.Errorf("a program's /dev/shm is not empty at its start: %s %s", r.Stdout, r.Stderr)
 		}
-		// What is there counts as memory, mapped or not, with and without a name.
+		for _, name := range []string{"/dev/shm/lathe-evil", "/dev/shm/lathe-evil-2"} {
+			if _, err := os.Stat(name); err == nil {
+				t.Errorf("%s is there", name)
+			}
+		}
+		// What is there counts as memory, mapped or not, with and without a name; but see
+		// the package comment for a warm interpreter of an ordinary user.
+		if os.Getuid() != 0 && strings.HasPrefix(w.name, "warm") {
+			return
+		}
 		for _, script := range []string{
 			"for i in range(300): open('/dev/shm/%d'%i,'wb').write(b'x'*(1<<20))",
 			"import os\nx=[]\nfor i in range(300):\n f=open('/dev/shm/x','wb'); f.write(b'x'*(1<<20)); f.flush(); os.remove('/dev/shm/x'); x.append(f)",
@@ -68,11 +77,6 @@ func TestSharedMemory(t *testing.T) {
 			// A mapped page that does not fit any more ends a program before a look does.
 			if r := w.do(t, p); r.End != OverMemory && r.Signal != syscall.SIGBUS {
 				t.Errorf("300 MB of shared memory: %s, exit code %d, signal %d, %d bytes at most: %s", r.End, r.ExitCode, r.Signal, r.PeakMemory, r.Stderr)
-			}
-		}
-		for _, name := range []string{"/dev/shm/lathe-evil", "/dev/shm/lathe-evil-2"} {
-			if _, err := os.Stat(name); err == nil {
-				t.Errorf("%s is there", name)
 			}
 		}
 	})
