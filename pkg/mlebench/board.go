@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
@@ -31,7 +32,7 @@ func readBoard(content []byte) (Board, error) {
 	}
 	place := slices.Index(t.Header, "score")
 	if place < 0 {
-		return Board{}, exitcode.Dataf("there is no column %q; the columns are %s", "score", quoted(t.Header))
+		return Board{}, exitcode.Dataf("there is no column %q; the columns are %s", "score", frame.Quoted(t.Header))
 	}
 	b := Board{make([]float64, len(t.Rows))}
 	for i, row := range t.Rows {

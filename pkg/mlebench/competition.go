@@ -197,7 +197,7 @@ func (c *Competition) read(t Table, order, places []int, names []string, kind me
 				if cell == "" {
 					problem = "it is empty"
 				} else if c.known != nil && !c.known[label] {
-					problem = "unknown label " + shortened(cell)
+					problem = "unknown label " + frame.Shortened(cell)
 				}
 				columns[j].Texts = append(columns[j].Texts, label)
 			case metric.Text:
@@ -214,7 +214,7 @@ func (c *Competition) read(t Table, order, places []int, names []string, kind me
 // cell says where a cell is.
 func (c *Competition) cell(t Table, row int, column string) string {
 	id := t.Rows[row][slices.Index(t.Header, c.spec.IDColumn)]
-	return fmt.Sprintf("row %d (id %s), column %q", row+1, shortened(id), column)
+	return fmt.Sprintf("row %d (id %s), column %q", row+1, frame.Shortened(id), column)
 }
 
 // checkAnswers scores the answers as if they were predictions: whatever the
@@ -347,14 +347,14 @@ func (c *Competition) order(t Table, place int) ([]int, error) {
 		answer, known := c.row[row[place]]
 		switch {
 		case !known:
-			return nil, exitcode.Dataf("row %d, column %q: id %s is not asked for", i+1, c.spec.IDColumn, shortened(row[place]))
+			return nil, exitcode.Dataf("row %d, column %q: id %s is not asked for", i+1, c.spec.IDColumn, frame.Shortened(row[place]))
 		case order[answer] >= 0:
-			return nil, exitcode.Dataf("row %d, column %q: id %s is there twice, first in row %d", i+1, c.spec.IDColumn, shortened(row[place]), order[answer]+1)
+			return nil, exitcode.Dataf("row %d, column %q: id %s is there twice, first in row %d", i+1, c.spec.IDColumn, frame.Shortened(row[place]), order[answer]+1)
 		}
 		order[answer] = i
 	}
 	if missing := slices.Index(order, -1); missing >= 0 {
-		return nil, exitcode.Dataf("there are %d rows where %d are asked for: column %q lacks id %s", len(t.Rows), len(c.ids), c.spec.IDColumn, shortened(c.ids[missing]))
+		return nil, exitcode.Dataf("there are %d rows where %d are asked for: column %q lacks id %s", len(t.Rows), len(c.ids), c.spec.IDColumn, frame.Shortened(c.ids[missing]))
 	}
 	return order, nil
 }

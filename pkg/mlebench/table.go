@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 )
 
 // Table is a CSV file: names of columns, each once, and rows of as many cells.
@@ -132,7 +133,7 @@ func (t Table) columns(names []string) ([]int, error) {
 	for i, name := range names {
 		place, there := at[name]
 		if !there {
-			return nil, exitcode.Dataf("column %q is missing; asked for are %s", name, quoted(names))
+			return nil, exitcode.Dataf("column %q is missing; asked for are %s", name, frame.Quoted(names))
 		}
 		found[i], wanted[name] = place, true
 	}
@@ -140,26 +141,12 @@ func (t Table) columns(names []string) ([]int, error) {
 		switch {
 		case wanted[name]:
 		case name == "":
-			return nil, exitcode.Dataf("column %d has no name, as when the index of a data frame is written too; asked for are %s", i+1, quoted(names))
+			return nil, exitcode.Dataf("column %d has no name, as when the index of a data frame is written too; asked for are %s", i+1, frame.Quoted(names))
 		default:
-			return nil, exitcode.Dataf("column %q is not asked for; asked for are %s", name, quoted(names))
+			return nil, exitcode.Dataf("column %q is not asked for; asked for are %s", name, frame.Quoted(names))
 		}
 	}
 	return found, nil
-}
-
-// quoted lists names for a message, the first dozen of them.
-func quoted(names []string) string {
-	const most = 12
-	var shown []string
-	for i, name := range names {
-		if i == most {
-			shown = append(shown, "and "+strconv.Itoa(len(names)-most)+" more")
-			break
-		}
-		shown = append(shown, strconv.Quote(name))
-	}
-	return strings.Join(shown, ", ")
 }
 
 // number reads a cell as a finite decimal number. A problem is empty, or says
@@ -174,20 +161,11 @@ func number(cell string) (v float64, problem string) {
 	case errors.Is(err, strconv.ErrRange):
 		problem = strconv.Quote(cell) + " is out of the range of float64"
 	case err != nil || strings.ContainsAny(trimmed, "xX_"): // hexadecimal is no number of a CSV
-		problem = shortened(cell) + " is not a number"
+		problem = frame.Shortened(cell) + " is not a number"
 	case math.IsNaN(v):
 		problem = "it is NaN"
 	case math.IsInf(v, 0):
 		problem = "it is infinite"
 	}
 	return v, problem
-}
-
-// shortened quotes the beginning of a cell.
-func shortened(cell string) string {
-	const most = 40
-	if runes := []rune(cell); len(runes) > most {
-		return strconv.Quote(string(runes[:most])) + "…"
-	}
-	return strconv.Quote(cell)
 }

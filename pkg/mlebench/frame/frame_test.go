@@ -107,6 +107,18 @@ func TestSortedBy(t *testing.T) {
 	}
 }
 
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` + strings.Repeat("é", 40) + `"…`} {
+		if got := Shortened(cell); got != want {
+			t.Errorf("%s is shortened to %s", cell, got)
+		}
+	}
+	if got := Quoted(strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n", ",")); !strings.HasSuffix(got, `"k", "l", and 2 more`) {
+		t.Error(got)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("a,b\n\"1\n\",2\r\n"), 3)
 	f.Fuzz(func(t *testing.T, content []byte, columns int) {

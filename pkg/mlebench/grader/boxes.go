@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 )
 
 // groups cuts a text at single blanks into groups of so many tokens, and reads all
@@ -25,7 +26,7 @@ func groups(text string, size, name int) (names []string, numbers [][]float64, e
 			}
 			v, ok := pythonFloat(token)
 			if !ok {
-				return nil, nil, exitcode.Dataf("%s is not a number", shortened(token))
+				return nil, nil, exitcode.Dataf("%s is not a number", frame.Shortened(token))
 			}
 			values = append(values, v)
 		}

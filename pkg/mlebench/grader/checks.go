@@ -16,7 +16,7 @@ var has = check{Table, func(p *pair) error { return p.lacks(p.wanted) }}
 func (p *pair) lacks(names []string) error {
 	for _, name := range names {
 		if p.given.Column(name) == nil {
-			return exitcode.Dataf("column %q is missing; asked for are %s", name, quoted(p.wanted))
+			return exitcode.Dataf("column %q is missing; asked for are %s", name, frame.Quoted(p.wanted))
 		}
 	}
 	return nil
@@ -29,7 +29,7 @@ var hasOnly = check{Table, func(p *pair) error {
 	}
 	for _, name := range p.given.Names() {
 		if !slices.Contains(p.wanted, name) {
-			return exitcode.Dataf("column %q is not asked for; asked for are %s", name, quoted(p.wanted))
+			return exitcode.Dataf("column %q is not asked for; asked for are %s", name, frame.Quoted(p.wanted))
 		}
 	}
 	return nil
@@ -46,7 +46,7 @@ var idFirst = check{Table, func(p *pair) error {
 // inOrder refuses columns in another order than wanted.
 var inOrder = check{Table, func(p *pair) error {
 	if !slices.Equal(p.given.Names(), p.wanted) {
-		return exitcode.Dataf("the columns must be, in this order, %s", quoted(p.wanted))
+		return exitcode.Dataf("the columns must be, in this order, %s", frame.Quoted(p.wanted))
 	}
 	return nil
 }}
@@ -85,7 +85,7 @@ var sameIDs = check{Columns, func(p *pair) error {
 		if asked.Key(row) == given.Key(row) && !asked.IsMissing(row) {
 			continue
 		}
-		return exitcode.Dataf("column %q: in the order of ids, %s stands where %s is asked for", p.id, shortened(given.String(row)), shortened(asked.String(row)))
+		return exitcode.Dataf("column %q: in the order of ids, %s stands where %s is asked for", p.id, frame.Shortened(given.String(row)), frame.Shortened(asked.String(row)))
 	}
 	return nil
 }}
@@ -142,7 +142,7 @@ func subset(p *pair, of, in map[string]bool, problem string) error {
 	}
 	key := slices.Min(wrong)
 	_, id, _ := strings.Cut(key, " ")
-	return exitcode.Dataf("column %q: id %s %s", p.id, shortened(id), problem)
+	return exitcode.Dataf("column %q: id %s %s", p.id, frame.Shortened(id), problem)
 }
 
 // numeric refuses columns of texts.
@@ -150,7 +150,7 @@ func numeric(names ...string) check {
 	return check{IDs, func(p *pair) error {
 		for _, name := range p.given.Names() {
 			if c := p.given.Column(name); slices.Contains(names, name) && !c.Numeric() {
-				return exitcode.Dataf("column %q is not of numbers: %s", name, shortened(firstWord(c)))
+				return exitcode.Dataf("column %q is not of numbers: %s", name, frame.Shortened(firstWord(c)))
 			}
 		}
 		return nil
@@ -217,7 +217,7 @@ func rowSums(f *frame.Frame, names []string) ([]float64, error) {
 	for _, name := range names {
 		c := f.Column(name)
 		if !c.Numeric() {
-			return nil, exitcode.Dataf("column %q is not of numbers: %s", name, shortened(firstWord(c)))
+			return nil, exitcode.Dataf("column %q is not of numbers: %s", name, frame.Shortened(firstWord(c)))
 		}
 		for row, v := range c.Numbers {
 			if !math.IsNaN(v) {
@@ -243,28 +243,5 @@ func roundsToOne(decimals int) func(float64) bool {
 
 // cell is an error about one cell of the submission.
 func (p *pair) cell(row int, column, format string, args ...any) error {
-	return exitcode.Dataf("column %q of id %s: "+format, append([]any{column, shortened(p.given.Column(p.id).String(row))}, args...)...)
-}
-
-// quoted lists names for a message, the first dozen of them.
-func quoted(names []string) string {
-	const most = 12
-	var shown []string
-	for i, name := range names {
-		if i == most {
-			shown = append(shown, "and "+strconv.Itoa(len(names)-most)+" more")
-			break
-		}
-		shown = append(shown, strconv.Quote(name))
-	}
-	return strings.Join(shown, ", ")
-}
-
-// shortened quotes the beginning of a cell.
-func shortened(cell string) string {
-	const most = 40
-	if runes := []rune(cell); len(runes) > most {
-		return strconv.Quote(string(runes[:most])) + "…"
-	}
-	return strconv.Quote(cell)
+	return exitcode.Dataf("column %q of id %s: "+format, append([]any{column, frame.Shortened(p.given.Column(p.id).String(row))}, args...)...)
 }

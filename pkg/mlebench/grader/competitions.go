@@ -3,6 +3,8 @@ package grader
 import (
 	"cmp"
 	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 )
 
 // competitions are all 82, by id.
@@ -40,6 +42,13 @@ func (c *Competition) lowerTo(best float64) *Competition {
 
 func (c *Competition) upTo(best float64) *Competition {
 	c.best = best
+	return c
+}
+
+// needs names the columns of numbers that the answers have, and further ones, where
+// they are not those of a submission.
+func (c *Competition) needs(numbers []string, others ...string) *Competition {
+	c.numbers, c.others = numbers, others
 	return c
 }
 
@@ -86,7 +95,7 @@ var low = []*Competition{
 	competition(Low, "dog-breed-identification", image, "multi-class log loss", test, "id", nil, classLogLoss, has, asMany, sumsToOne(isClose(1e-6)), within(0, 1), sameIDs).lower(),
 	competition(Low, "dogs-vs-cats-redux-kernels-edition", image, "log loss", answers, "id", names("label"), logLoss("label"), has, idSet, asMany, within(0, 1, "label"), sameIDs).lower(),
 	aucCompetition(Low, "histopathologic-cancer-detection", image, answers, "id", "label"),
-	competition(Low, "jigsaw-toxic-comment-classification-challenge", text, "mean column-wise area under the ROC curve", test, "id", names("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate"), toxicAUC, has, asMany),
+	competition(Low, "jigsaw-toxic-comment-classification-challenge", text, "mean column-wise area under the ROC curve", test, "id", toxicities, toxicAUC, has, asMany).needs(toxicities),
 	competition(Low, "leaf-classification", image, "multi-class log loss", test, "id", nil, classLogLoss, hasOnly, asMany, sumsToOne(isClose(1e-6)), within(0, 1), sameIDs).lower(),
 	aucCompetition(Low, "mlsp-2013-birds", series, answers, "Id", "Probability"),
 	competition(Low, "new-york-city-taxi-fare-prediction", tabular, "root mean squared error", test, "key", names("fare_amount"), rmse("fare_amount"), has, sorted).lower(),
@@ -103,6 +112,8 @@ var low = []*Competition{
 	aucCompetition(Low, "the-icml-2013-whale-challenge-right-whale-redux", series, test, "clip", "probability").sample(camelSubmission),
 }
 
+var toxicities = names("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
+
 var catheters = names("ETT - Abnormal", "ETT - Borderline", "ETT - Normal", "NGT - Abnormal", "NGT - Borderline", "NGT - Incompletely Imaged", "NGT - Normal", "CVC - Abnormal", "CVC - Borderline")
 
 // hasTargets refuses a submission that lacks a column of values; the id is not
@@ -116,7 +127,7 @@ var medium = []*Competition{
 	accuracyCompetition(Medium, "cassava-leaf-disease-classification", image, test, "image_id", "label"),
 	accuracyCompetition(Medium, "cdiscount-image-classification-challenge", image, answers, "_id", "category_id"),
 	competition(Medium, "chaii-hindi-and-tamil-question-answering", text, "mean word-level Jaccard score", test, "id", names("PredictionString"), jaccard("PredictionString", textsOf, true), asMany, has, sameIDs),
-	competition(Medium, "champs-scalar-coupling", tabular, "mean logarithm of the mean absolute error by type", answers, "id", names("scalar_coupling_constant"), couplingError, has, idSet).lowerTo(-4),
+	competition(Medium, "champs-scalar-coupling", tabular, "mean logarithm of the mean absolute error by type", answers, "id", names("scalar_coupling_constant"), couplingError, has, idSet).lowerTo(-4).needs(names("scalar_coupling_constant"), "type"),
 	labelsCompetition(Medium, "facebook-recruiting-iii-keyword-extraction", text, test, "Id", "Tags"),
 	competition(Medium, "freesound-audio-tagging-2019", series, "label-weighted label-ranking average precision", test, "fname", nil, rankingPrecision, asMany, inOrder, sameIDs),
 	competition(Medium, "google-quest-challenge", text, "mean column-wise Spearman correlation", test, "qa_id", nil, rankCorrelations, hasOnly, asMany, sorted),
@@ -125,17 +136,17 @@ var medium = []*Competition{
 	macroCompetition(Medium, "herbarium-2021-fgvc8", image, answers, "Id", "Predicted"),
 	macroCompetition(Medium, "herbarium-2022-fgvc9", image, answers, "Id", "Predicted"),
 	competition(Medium, "hotel-id-2021-fgvc8", image, "mean average precision at 5", test, "image", names("hotel_id"), precisionAt(5, "hotel_id"), has, idSet, asMany, sorted),
-	competition(Medium, "hubmap-kidney-segmentation", image, "mean Dice coefficient", test, "id", names("predicted"), meanDice, has, asMany, idSet, sameIDs),
+	competition(Medium, "hubmap-kidney-segmentation", image, "mean Dice coefficient", test, "id", names("predicted"), meanDice, has, asMany, idSet, sameIDs).needs(names("width_pixels", "height_pixels"), "encoding"),
 	competition(Medium, "icecube-neutrinos-in-deep-ice", series, "mean angular error in radians", test, "event_id", names("azimuth", "zenith"), meanAngle, hasOnly, noBooleans, asMany, idSet, sorted).lower(),
 	labelsCompetition(Medium, "imet-2020-fgvc7", image, answers, "id", "attribute_ids"),
 	competition(Medium, "inaturalist-2019-fgvc6", image, "classification error", answers, "id", names("predicted"), firstTokenError("predicted"), asMany, has, sameIDs).lower().sample("kaggle_sample_submission.csv"),
 	accuracyCompetition(Medium, "iwildcam-2020-fgvc7", image, answers, "Id", "Category"),
-	competition(Medium, "jigsaw-unintended-bias-in-toxicity-classification", text, "mean of overall and bias AUCs", test, "id", names("prediction"), biasAUC, hasID, sameIDs),
+	competition(Medium, "jigsaw-unintended-bias-in-toxicity-classification", text, "mean of overall and bias AUCs", test, "id", names("prediction"), biasAUC, hasID, sameIDs).needs(append(names("toxicity"), identities...)),
 	competition(Medium, "kuzushiji-recognition", image, "F1 of located characters", test, "image_id", names("labels"), characterF1, asMany, has, sameIDs),
 	competition(Medium, "learning-agency-lab-automated-essay-scoring-2", text, "quadratic weighted kappa", answers, "essay_id", names("score"), quadraticKappa("score"), has, anyRow, sameIDs),
 	competition(Medium, "lmsys-chatbot-arena", text, "multi-class log loss", answers, "id", names("winner_model_a", "winner_model_b", "winner_tie"), classLogLoss, has, asMany, within(0, 1), sumsToOne(roundsToOne(6)), sameIDs).lower(),
 	competition(Medium, "multi-modal-gesture-recognition", image, "Levenshtein distance over the number of gestures", test, "Id", names("Sequence"), gestureDistance, asMany, has, sameIDs).lower().sample("randomPredictions.csv"),
-	competition(Medium, "osic-pulmonary-fibrosis-progression", image, "modified Laplace log likelihood", test, "Patient_Week", names("FVC", "Confidence"), lungScore, has, idSubset, numeric("FVC", "Confidence")).upTo(-4.595),
+	competition(Medium, "osic-pulmonary-fibrosis-progression", image, "modified Laplace log likelihood", test, "Patient_Week", names("FVC", "Confidence"), lungScore, has, idSubset, numeric("FVC", "Confidence")).upTo(-4.595).needs(names("FVC"), "Patient"),
 	competition(Medium, "petfinder-pawpularity-score", image, "root mean squared error", test, "Id", names("Pawpularity"), rmse("Pawpularity"), has, within(1, 100, "Pawpularity"), sameIDs).lower(),
 	labelsCompetition(Medium, "plant-pathology-2021-fgvc8", image, answers, "image", "labels"),
 	aucCompetition(Medium, "seti-breakthrough-listen", image, test, "id", "target"),
@@ -149,8 +160,8 @@ var medium = []*Competition{
 	competition(Medium, "tgs-salt-identification-challenge", image, "mean average precision at IoU 0.5 to 0.95", test, "id", names("rle_mask"), saltPrecision, hasOnly, asMany, textIDs, sameIDs),
 	competition(Medium, "tweet-sentiment-extraction", text, "mean word-level Jaccard score", test, "textID", names("selected_text"), jaccard("selected_text", filled, false), has, asMany, sameIDs),
 	competition(Medium, "us-patent-phrase-to-phrase-matching", text, "Pearson correlation", test, "id", names("score"), linearCorrelation("score"), asMany, has, sameIDs),
-	competition(Medium, "uw-madison-gi-tract-image-segmentation", image, "0.4 Dice and 0.6 Hausdorff score", test, "id", names("class", "predicted"), tractScore, has),
-	competition(Medium, "ventilator-pressure-prediction", series, "mean absolute error while air flows in", test, "id", names("pressure"), breathError, has, asMany, sameIDs).lower(),
+	competition(Medium, "uw-madison-gi-tract-image-segmentation", image, "0.4 Dice and 0.6 Hausdorff score", test, "id", names("class", "predicted"), tractScore, has).needs(names("image_width", "image_height"), "predicted"),
+	competition(Medium, "ventilator-pressure-prediction", series, "mean absolute error while air flows in", test, "id", names("pressure"), breathError, has, asMany, sameIDs).lower().needs(names("pressure", "u_out")),
 	competition(Medium, "whale-categorization-playground", image, "mean average precision at 5", test, "Image", names("Id"), precisionAt(5, "Id"), hasOnly, asMany, idSet, sorted),
 }
 
@@ -161,7 +172,7 @@ var hasID = check{Table, func(p *pair) error { return p.lacks(p.wanted[:1]) }}
 var noBooleans = check{IDs, func(p *pair) error {
 	for _, name := range p.classes() {
 		if c := p.given.Column(name); c.Kind > 1 {
-			return p.cell(0, name, "%s is not a number", shortened(c.String(0)))
+			return p.cell(0, name, "%s is not a number", frame.Shortened(c.String(0)))
 		}
 	}
 	return nil
@@ -176,8 +187,8 @@ var textIDs = check{Columns, func(p *pair) error {
 var high = []*Competition{
 	competition(High, "3d-object-detection-for-autonomous-vehicles", image, "mean average precision of 3D boxes at IoU 0.5 to 0.95", test, "Id", names("PredictionString"), solidPrecision, asMany, has, sameIDs),
 	competition(High, "bms-molecular-translation", image, "mean Levenshtein distance", test, "image_id", names("InChI"), editDistance("InChI", written), asMany, has, sameIDs).lower(),
-	competition(High, "google-research-identify-contrails-reduce-global-warming", image, "Dice coefficient over all pixels", answers, "record_id", names("encoded_pixels"), globalDice, has, asMany, sameIDs),
-	competition(High, "hms-harmful-brain-activity-classification", series, "Kullback-Leibler divergence", test, "eeg_id", votes, voteDivergence, has, asMany, sumsToOne(roundsToOne(5), votes...), idSet, probabilities).lower(),
+	competition(High, "google-research-identify-contrails-reduce-global-warming", image, "Dice coefficient over all pixels", answers, "record_id", names("encoded_pixels"), globalDice, has, asMany, sameIDs).needs(names("width", "height"), "encoded_pixels"),
+	competition(High, "hms-harmful-brain-activity-classification", series, "Kullback-Leibler divergence", test, "eeg_id", votes, voteDivergence, has, asMany, sumsToOne(roundsToOne(5), votes...), idSet, probabilities).lower().needs(votes),
 	macroCompetition(High, "iwildcam-2019-fgvc6", image, answers, "Id", "Category"),
 	competition(High, "nfl-player-contact-detection", image, "Matthews correlation coefficient", test, "contact_id", names("contact"), matthews("contact"), has, idSet, asMany, sorted),
 	competition(High, "predict-volcanic-eruptions-ingv-oe", series, "mean absolute error", test, "segment_id", names("time_to_eruption"), wholeError, has, idSet).lower(),
@@ -185,10 +196,10 @@ var high = []*Competition{
 	competition(High, "rsna-breast-cancer-detection", image, "probabilistic F1", answers, "prediction_id", names("cancer"), probabilisticF1, has, asMany, sameIDs),
 	aucCompetition(High, "rsna-miccai-brain-tumor-radiogenomic-classification", image, test, "BraTS21ID", "MGMT_value"),
 	competition(High, "siim-covid19-detection", image, "mean average precision at IoU above 0.5", test, "id", names("PredictionString"), chestPrecision, asMany, has, sameIDs),
-	competition(High, "smartphone-decimeter-2022", series, "mean of the 50th and 95th percentile distance errors in metres", test, "tripId", names("UnixTimeMillis", "LatitudeDegrees", "LongitudeDegrees"), tripDistance, has, asMany, numeric("LatitudeDegrees", "LongitudeDegrees")).lower(),
-	competition(High, "stanford-covid-vaccine", series, "mean column-wise root mean squared error", test, "id_seqpos", names("reactivity", "deg_Mg_pH10", "deg_pH10", "deg_Mg_50C", "deg_50C"), rnaError, asMany, has, sameIDsInOrder).lower(),
-	competition(High, "vesuvius-challenge-ink-detection", image, "F0.5 over pixels", "inklabels_rle.csv", "Id", names("Predicted"), inkScore, asMany, hasOnly),
-	competition(High, "vinbigdata-chest-xray-abnormalities-detection", image, "mean average precision at IoU 0.4", answers, "image_id", names("PredictionString"), xrayPrecision, has, idSet),
+	competition(High, "smartphone-decimeter-2022", series, "mean of the 50th and 95th percentile distance errors in metres", test, "tripId", names("UnixTimeMillis", "LatitudeDegrees", "LongitudeDegrees"), tripDistance, has, asMany, numeric("LatitudeDegrees", "LongitudeDegrees")).lower().needs(names("LatitudeDegrees", "LongitudeDegrees")),
+	competition(High, "stanford-covid-vaccine", series, "mean column-wise root mean squared error", test, "id_seqpos", names("reactivity", "deg_Mg_pH10", "deg_pH10", "deg_Mg_50C", "deg_50C"), rnaError, asMany, has, sameIDsInOrder).lower().needs(names("reactivity", "deg_Mg_pH10", "deg_Mg_50C", "keep")),
+	competition(High, "vesuvius-challenge-ink-detection", image, "F0.5 over pixels", "inklabels_rle.csv", "Id", names("Predicted"), inkScore, asMany, hasOnly).needs(names("width", "height"), "Predicted"),
+	competition(High, "vinbigdata-chest-xray-abnormalities-detection", image, "mean average precision at IoU 0.4", answers, "image_id", names("PredictionString"), xrayPrecision, has, idSet).needs(names("class_id", "x_min", "y_min", "x_max", "y_max")),
 }
 
 var dev = []*Competition{

@@ -41,6 +41,8 @@ type Competition struct {
 
 	best    float64  // score that there can be; see [Competition.Best]
 	id      string   // the column of the rows' names
+	numbers []string // columns of numbers that the answers have
+	others  []string // further columns that the answers have; without either, those of a submission
 	columns []string // that a submission has, beside the id; nil for those of the answers
 	checks  []check
 	score   func(*pair) (float64, error)
@@ -90,17 +92,33 @@ func (c *Competition) Open(content []byte) (*Answers, error) {
 		return nil, err
 	}
 	if p.answers != nil {
-		for _, name := range append([]string{c.id}, c.columns...) {
-			// The column of predictions may have another name in the answers, or none.
-			if p.answers.Column(name) == nil && name == c.id {
-				return nil, exitcode.Dataf("column %q is missing", name)
-			}
-		}
-		if p.answers.Rows() == 0 {
-			return nil, exitcode.Dataf("there is a header and no row")
+		if err := c.checkAnswers(p.answers); err != nil {
+			return nil, err
 		}
 	}
 	return &Answers{c, p}, nil
+}
+
+// checkAnswers refuses answers that lack a column, or a row, or have texts in the place
+// of numbers.
+func (c *Competition) checkAnswers(answers *frame.Frame) error {
+	needed := slices.Concat([]string{c.id}, c.numbers, c.others)
+	if len(needed) == 1 {
+		needed = append(needed, c.columns...)
+	}
+	for _, name := range needed {
+		column := answers.Column(name)
+		if column == nil {
+			return exitcode.Dataf("column %q is missing", name)
+		}
+		if slices.Contains(c.numbers, name) && !column.Numeric() {
+			return exitcode.Dataf("column %q is not of numbers: %s", name, frame.Shortened(firstWord(column)))
+		}
+	}
+	if answers.Rows() == 0 {
+		return exitcode.Dataf("there is a header and no row")
+	}
+	return nil
 }
 
 // Rows is how many rows the answers have.

@@ -2,6 +2,7 @@ package grader
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,7 +239,9 @@ func TestOrderAndNonsense(t *testing.T) {
 		competition := rapid.SampledFrom(All()).Draw(t, "competition")
 		cell := rapid.SampledFrom([]string{"", "a", "1", "0.5", "1 2", "1 2 1", "-1", "nan", "True", "a:b", "1e400", `"`, "x 1 0 0 1 1", "1 0 0 0 1 1 1 0 car"})
 		columns := append([]string{competition.id}, competition.columns...)
-		columns = append(columns, "width", "height", "width_pixels", "height_pixels", "image_width", "image_height", "type", "u_out", "keep", "Patient", "encoding", "class_id", "x_min", "y_min", "x_max", "y_max", "toxicity")
+		if columns = slices.Concat(columns, competition.numbers, competition.others); competition.columns == nil {
+			columns = append(columns, "class", "another")
+		}
 		file := func(name string, columns []string) string {
 			var b strings.Builder
 			b.WriteString(strings.Join(columns, ",") + "\n")
@@ -247,7 +250,11 @@ func TestOrderAndNonsense(t *testing.T) {
 					if i > 0 {
 						b.WriteByte(',')
 					}
-					b.WriteString(cell.Draw(t, "cell"))
+					from := cell
+					if slices.Contains(competition.numbers, columns[i]) {
+						from = rapid.SampledFrom([]string{"0", "1", "2", "3.0", "1e9", "-1", ""})
+					}
+					b.WriteString(from.Draw(t, "cell"))
 				}
 				b.WriteByte('\n')
 			}

@@ -37,7 +37,7 @@ func accuracy(asked, given *frame.Column) (float64, error) {
 		return 0, err
 	}
 	if mixed && len(keys(asked)) <= 2 && len(keys(given)) <= 2 {
-		return 0, exitcode.Dataf("column %q: texts and numbers are compared, as %s with %s", given.Name, shortened(given.String(0)), shortened(asked.String(0)))
+		return 0, exitcode.Dataf("column %q: texts and numbers are compared, as %s with %s", given.Name, frame.Shortened(given.String(0)), frame.Shortened(asked.String(0)))
 	}
 	hits := 0
 	for row := range asked.Len() {
@@ -105,7 +105,7 @@ func firstTokenError(target string) func(*pair) (float64, error) {
 			}
 			class, ok := pythonInt(words[0])
 			if !ok {
-				return 0, p.cell(row, target, "%s is not a whole number", shortened(words[0]))
+				return 0, p.cell(row, target, "%s is not a whole number", frame.Shortened(words[0]))
 			}
 			hits += one(class == want)
 		}

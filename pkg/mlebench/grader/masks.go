@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 )
 
 // mask is which pixels of an image are set, in the order in which runs number them:
@@ -19,12 +20,16 @@ type mask struct {
 // behind the end are cut off. Of an odd count of numbers, one is an empty mask and
 // three have one length for both runs, as numpy's broadcasting has it.
 func decode(runs string, height, width int) (mask, error) {
+	const mostSide = 1 << 17 // pixels; the largest images of MLE-bench have 2^16
+	if height < 0 || height > mostSide || width < 0 || width > mostSide || height*width > 1<<32 {
+		return mask{}, exitcode.Dataf("the answers have an image of %d by %d pixels", height, width)
+	}
 	m := mask{height, width, make([]bool, height*width)}
 	var starts, lengths []int
 	for i, word := range fields(runs) {
 		n, ok := pythonInt(word)
 		if !ok {
-			return m, exitcode.Dataf("the runs have %s, which is not a whole number", shortened(word))
+			return m, exitcode.Dataf("the runs have %s, which is not a whole number", frame.Shortened(word))
 		}
 		if i%2 == 0 {
 			starts = append(starts, n)
@@ -197,7 +202,7 @@ func inkScore(p *pair) (float64, error) {
 	}
 	return meanOfRows(len(asked), func(row int) (float64, error) {
 		if a, g := p.answers.Column(p.id).Key(row), p.given.Column(p.id).Key(row); a != g {
-			return 0, exitcode.Dataf("column %q: %s stands where %s is asked for", p.id, shortened(p.given.Column(p.id).String(row)), shortened(p.answers.Column(p.id).String(row)))
+			return 0, exitcode.Dataf("column %q: %s stands where %s is asked for", p.id, frame.Shortened(p.given.Column(p.id).String(row)), frame.Shortened(p.answers.Column(p.id).String(row)))
 		}
 		a, g, err := p.runs("Predicted", "Predicted", "width", "height", row, asked, given)
 		if err != nil {
@@ -286,7 +291,7 @@ func volumes(masks []mask, ids []string) ([]volume, error) {
 		if at > 0 && ids[i] == last {
 			merged := (*v)[len(*v)-1]
 			if merged.height != masks[i].height || merged.width != masks[i].width {
-				return nil, exitcode.Dataf("the masks of slice %s are of different sizes", shortened(ids[i]))
+				return nil, exitcode.Dataf("the masks of slice %s are of different sizes", frame.Shortened(ids[i]))
 			}
 			for pixel, set := range masks[i].set {
 				merged.set[pixel] = merged.set[pixel] || set
@@ -294,7 +299,7 @@ func volumes(masks []mask, ids []string) ([]volume, error) {
 			continue
 		}
 		if len(*v) > 0 && ((*v)[0].height != masks[i].height || (*v)[0].width != masks[i].width) {
-			return nil, exitcode.Dataf("the slices of %s are of different sizes", shortened(day))
+			return nil, exitcode.Dataf("the slices of %s are of different sizes", frame.Shortened(day))
 		}
 		last = ids[i]
 		*v = append(*v, mask{masks[i].height, masks[i].width, slices.Clone(masks[i].set)})

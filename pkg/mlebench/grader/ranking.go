@@ -50,7 +50,7 @@ func toxicAUC(p *pair) (float64, error) {
 	for row := range p.given.Rows() {
 		kept, known := keep[p.given.Column(p.id).Key(row)]
 		if !known {
-			return 0, exitcode.Dataf("column %q: id %s is not asked for", p.id, shortened(p.given.Column(p.id).String(row)))
+			return 0, exitcode.Dataf("column %q: id %s is not asked for", p.id, frame.Shortened(p.given.Column(p.id).String(row)))
 		}
 		if kept {
 			rows = append(rows, row)
@@ -268,7 +268,7 @@ func probabilisticF1(p *pair) (float64, error) {
 	}
 	c := p.given.Column("cancer")
 	if !c.Numeric() {
-		return 0, exitcode.Dataf("column %q is not of numbers: %s", c.Name, shortened(firstWord(c)))
+		return 0, exitcode.Dataf("column %q is not of numbers: %s", c.Name, frame.Shortened(firstWord(c)))
 	}
 	var hits, misses, positives float64
 	allNegative := true

@@ -235,7 +235,7 @@ func tripDistance(p *pair) (float64, error) {
 			order = append(order, trip)
 		}
 		if at >= len(rows[trip]) {
-			return 0, exitcode.Dataf("trip %s has fewer rows than are asked for", shortened(p.answers.Column(p.id).String(row)))
+			return 0, exitcode.Dataf("trip %s has fewer rows than are asked for", frame.Shortened(p.answers.Column(p.id).String(row)))
 		}
 		given := rows[trip][at]
 		radians := func(degrees float64) float64 { return degrees * math.Pi / 180 }

@@ -16,16 +16,21 @@ import (
 // both sides.
 func editDistance(target string, of func(*frame.Column) ([]string, error)) func(*pair) (float64, error) {
 	return func(p *pair) (float64, error) {
-		asked, err := of(p.answers.Column(target))
-		if err != nil {
-			return 0, err
-		}
-		given, err := of(p.given.Column(target))
+		asked, given, err := p.bothTexts(target, of)
 		if err != nil {
 			return 0, err
 		}
 		return metric.Levenshtein(asked, given)
 	}
+}
+
+// bothTexts is what a reading makes of a column of both sides.
+func (p *pair) bothTexts(target string, of func(*frame.Column) ([]string, error)) (asked, given []string, err error) {
+	if asked, err = of(p.answers.Column(target)); err != nil {
+		return nil, nil, err
+	}
+	given, err = of(p.given.Column(target))
+	return asked, given, err
 }
 
 // written reads a column as Python's str writes it.
@@ -40,7 +45,7 @@ func gestureDistance(p *pair) (float64, error) {
 			for _, word := range fields(text) {
 				gesture, ok := pythonInt(word)
 				if !ok {
-					return nil, exitcode.Dataf("column %q, row %d in the order of ids: %s is not a whole number", c.Name, row+1, shortened(word))
+					return nil, exitcode.Dataf("column %q, row %d in the order of ids: %s is not a whole number", c.Name, row+1, frame.Shortened(word))
 				}
 				all[row] = append(all[row], gesture)
 			}
@@ -67,11 +72,7 @@ func gestureDistance(p *pair) (float64, error) {
 // either has. Where neither has one, empty decides: it is 0, or an error.
 func jaccard(target string, of func(*frame.Column) ([]string, error), emptyIsZero bool) func(*pair) (float64, error) {
 	return func(p *pair) (float64, error) {
-		asked, err := of(p.answers.Column(target))
-		if err != nil {
-			return 0, err
-		}
-		given, err := of(p.given.Column(target))
+		asked, given, err := p.bothTexts(target, of)
 		if err != nil {
 			return 0, err
 		}
@@ -119,7 +120,7 @@ func cellOrder(p *pair) (float64, error) {
 		ranks := make([]int, len(truth))
 		for i, cell := range truth {
 			if ranks[i] = slices.Index(order, cell); ranks[i] < 0 {
-				return 0, p.cell(row, "cell_order", "it lacks the cell %s", shortened(cell))
+				return 0, p.cell(row, "cell_order", "it lacks the cell %s", frame.Shortened(cell))
 			}
 		}
 		inversions += float64(countInversions(ranks))
@@ -215,7 +216,7 @@ var questionIDs = check{Columns, func(p *pair) error {
 	for _, q := range p.questions {
 		for _, id := range []string{q.id + "_long", q.id + "_short"} {
 			if !seen[id] {
-				return exitcode.Dataf("column %q lacks id %s", p.id, shortened(id))
+				return exitcode.Dataf("column %q lacks id %s", p.id, frame.Shortened(id))
 			}
 		}
 	}
@@ -243,10 +244,10 @@ func answeredRight(p *pair) (float64, error) {
 			given.from, ok1 = pythonInt(from)
 			given.to, ok2 = pythonInt(to)
 			if !ok1 || !ok2 {
-				return 0, p.cell(row, "PredictionString", "%s is no span of whole numbers", shortened(text))
+				return 0, p.cell(row, "PredictionString", "%s is no span of whole numbers", frame.Shortened(text))
 			}
 		} else if text != "YES" && text != "NO" && text != "" {
-			return 0, p.cell(row, "PredictionString", "%s is neither a span as 5:9, nor YES, NO or nothing", shortened(text))
+			return 0, p.cell(row, "PredictionString", "%s is neither a span as 5:9, nor YES, NO or nothing", frame.Shortened(text))
 		}
 		if text == "" {
 			return one(len(right[ids[row]]) == 0), nil

@@ -23,7 +23,7 @@ func numbersOf(c *frame.Column) ([]float64, error) {
 	for row := range values {
 		v, ok := pythonFloat(c.String(row))
 		if !ok {
-			return nil, exitcode.Dataf("column %q: %s is not a number", c.Name, shortened(c.String(row)))
+			return nil, exitcode.Dataf("column %q: %s is not a number", c.Name, frame.Shortened(c.String(row)))
 		}
 		values[row] = v
 	}
@@ -64,7 +64,7 @@ func textsOf(c *frame.Column) ([]string, error) {
 		switch {
 		case c.IsMissing(row):
 		case c.Numeric():
-			return nil, exitcode.Dataf("column %q is of numbers, and must be of texts: %s", c.Name, shortened(c.String(row)))
+			return nil, exitcode.Dataf("column %q is of numbers, and must be of texts: %s", c.Name, frame.Shortened(c.String(row)))
 		default:
 			texts[row] = c.Texts[row]
 		}
@@ -89,7 +89,7 @@ func wholeOf(c *frame.Column) ([]int, error) {
 		case c.Kind == frame.Text:
 			v, ok := pythonInt(c.Texts[row])
 			if !ok || c.Missing[row] {
-				return nil, exitcode.Dataf("column %q: %s is not a whole number", c.Name, shortened(c.String(row)))
+				return nil, exitcode.Dataf("column %q: %s is not a whole number", c.Name, frame.Shortened(c.String(row)))
 			}
 			values[row] = v
 		case !finite(c.Numbers[row]):
