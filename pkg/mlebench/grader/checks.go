@@ -11,7 +11,7 @@ import (
 )
 
 // has refuses a submission that lacks a wanted column. Others are ignored.
-var has = check{Table, func(p *pair) error { return p.lacks(p.wanted) }}
+var has = check{after: Table, of: func(p *pair) error { return p.lacks(p.wanted) }}
 
 func (p *pair) lacks(names []string) error {
 	for _, name := range names {
@@ -23,7 +23,7 @@ func (p *pair) lacks(names []string) error {
 }
 
 // hasOnly refuses further columns too.
-var hasOnly = check{Table, func(p *pair) error {
+var hasOnly = check{after: Table, of: func(p *pair) error {
 	if err := p.lacks(p.wanted); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ var hasOnly = check{Table, func(p *pair) error {
 }}
 
 // idFirst refuses a submission whose first column is another.
-var idFirst = check{Table, func(p *pair) error {
+var idFirst = check{after: Table, of: func(p *pair) error {
 	if len(p.given.Columns) == 0 || p.given.Columns[0].Name != p.id {
 		return exitcode.Dataf("the first column must be %q", p.id)
 	}
@@ -44,7 +44,7 @@ var idFirst = check{Table, func(p *pair) error {
 }}
 
 // inOrder refuses columns in another order than wanted.
-var inOrder = check{Table, func(p *pair) error {
+var inOrder = check{after: Table, of: func(p *pair) error {
 	if !slices.Equal(p.given.Names(), p.wanted) {
 		return exitcode.Dataf("the columns must be, in this order, %s", frame.Quoted(p.wanted))
 	}
@@ -52,7 +52,7 @@ var inOrder = check{Table, func(p *pair) error {
 }}
 
 // asMany refuses another number of rows than the answers have.
-var asMany = check{Columns, func(p *pair) error {
+var asMany = check{after: Columns, of: func(p *pair) error {
 	if given := p.given.Rows(); given != p.rows() {
 		return exitcode.Dataf("there are %d rows where %d are asked for", given, p.rows())
 	}
@@ -60,7 +60,7 @@ var asMany = check{Columns, func(p *pair) error {
 }}
 
 // anyRow refuses a submission without a row.
-var anyRow = check{Columns, func(p *pair) error {
+var anyRow = check{after: Columns, of: func(p *pair) error {
 	if p.given.Rows() == 0 {
 		return exitcode.Dataf("there is a header and no row")
 	}
@@ -68,15 +68,15 @@ var anyRow = check{Columns, func(p *pair) error {
 }}
 
 // sorted brings the rows of both into the order of their ids, which nobody compares.
-var sorted = check{Columns, func(p *pair) error {
-	p.answers, p.given = p.answers.SortedBy(p.id), p.given.SortedBy(p.id)
+var sorted = check{after: Columns, sorts: true, of: func(p *pair) error {
+	p.given = p.given.SortedBy(p.id)
 	return nil
 }}
 
 // sameIDs brings the rows of both into the order of their ids, and refuses ids that
 // are not equal one by one.
-var sameIDs = check{Columns, func(p *pair) error {
-	p.answers, p.given = p.answers.SortedBy(p.id), p.given.SortedBy(p.id)
+var sameIDs = check{after: Columns, sorts: true, of: func(p *pair) error {
+	p.given = p.given.SortedBy(p.id)
 	if err := asMany.of(p); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ var sameIDs = check{Columns, func(p *pair) error {
 
 // idSet refuses ids that the answers do not have, and ids left out; how often each
 // is there does not matter.
-var idSet = check{Columns, func(p *pair) error {
+var idSet = check{after: Columns, of: func(p *pair) error {
 	asked, given := keys(p.answers.Column(p.id)), keys(p.given.Column(p.id))
 	if err := subset(p, given, asked, "is not asked for"); err != nil {
 		return err
@@ -101,7 +101,7 @@ var idSet = check{Columns, func(p *pair) error {
 }}
 
 // idSuperset refuses ids left out, and drops rows of others.
-var idSuperset = check{Columns, func(p *pair) error {
+var idSuperset = check{after: Columns, of: func(p *pair) error {
 	column := p.given.Column(p.id)
 	asked := keys(p.answers.Column(p.id))
 	if err := subset(p, asked, keys(column), "is left out"); err != nil {
@@ -118,7 +118,7 @@ var idSuperset = check{Columns, func(p *pair) error {
 }}
 
 // idSubset refuses ids that the answers do not have.
-var idSubset = check{Columns, func(p *pair) error {
+var idSubset = check{after: Columns, of: func(p *pair) error {
 	return subset(p, keys(p.given.Column(p.id)), keys(p.answers.Column(p.id)), "is not asked for")
 }}
 
@@ -147,9 +147,9 @@ func subset(p *pair, of, in map[string]bool, problem string) error {
 
 // numeric refuses columns of texts.
 func numeric(names ...string) check {
-	return check{IDs, func(p *pair) error {
-		for _, name := range p.given.Names() {
-			if c := p.given.Column(name); slices.Contains(names, name) && !c.Numeric() {
+	return check{after: IDs, of: func(p *pair) error {
+		for _, name := range names {
+			if c := p.given.Column(name); !c.Numeric() {
 				return exitcode.Dataf("column %q is not of numbers: %s", name, frame.Shortened(firstWord(c)))
 			}
 		}
@@ -170,7 +170,7 @@ func firstWord(c *frame.Column) string {
 // within refuses values outside a range, and missing ones. Without names it is of
 // all columns beside the id.
 func within(low, high float64, names ...string) check {
-	return check{IDs, func(p *pair) error {
+	return check{after: IDs, of: func(p *pair) error {
 		columns := names
 		if columns == nil {
 			columns = p.classes()
@@ -193,7 +193,7 @@ func within(low, high float64, names ...string) check {
 
 // sumsToOne refuses rows whose classes do not sum to 1, by the given measure.
 func sumsToOne(is func(sum float64) bool, names ...string) check {
-	return check{IDs, func(p *pair) error {
+	return check{after: IDs, of: func(p *pair) error {
 		columns := names
 		if columns == nil {
 			columns = p.classes()

@@ -118,7 +118,7 @@ var catheters = names("ETT - Abnormal", "ETT - Borderline", "ETT - Normal", "NGT
 
 // hasTargets refuses a submission that lacks a column of values; the id is not
 // looked at.
-var hasTargets = check{Table, func(p *pair) error { return p.lacks(p.classes()) }}
+var hasTargets = check{after: Table, of: func(p *pair) error { return p.lacks(p.classes()) }}
 
 var medium = []*Competition{
 	competition(Medium, "AI4Code", text, "Kendall tau of cell orders", "test_orders.csv", "id", names("cell_order"), cellOrder, asMany, has, idSet, sameIDs),
@@ -166,10 +166,10 @@ var medium = []*Competition{
 }
 
 // hasID asks for the id alone: the name of the other column is looked at later.
-var hasID = check{Table, func(p *pair) error { return p.lacks(p.wanted[:1]) }}
+var hasID = check{after: Table, of: func(p *pair) error { return p.lacks(p.wanted[:1]) }}
 
 // noBooleans refuses columns of truth values.
-var noBooleans = check{IDs, func(p *pair) error {
+var noBooleans = check{after: IDs, of: func(p *pair) error {
 	for _, name := range p.classes() {
 		if c := p.given.Column(name); c.Kind > 1 {
 			return p.cell(0, name, "%s is not a number", frame.Shortened(c.String(0)))
@@ -179,7 +179,7 @@ var noBooleans = check{IDs, func(p *pair) error {
 }}
 
 // textIDs refuses ids that are read as numbers.
-var textIDs = check{Columns, func(p *pair) error {
+var textIDs = check{after: Columns, of: func(p *pair) error {
 	_, err := textsOf(p.given.Column(p.id))
 	return err
 }}

@@ -95,6 +95,9 @@ func (c *Competition) Open(content []byte) (*Answers, error) {
 		if err := c.checkAnswers(p.answers); err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(c.checks, func(check check) bool { return check.sorts }) {
+			p.answers = p.answers.SortedBy(c.id)
+		}
 	}
 	return &Answers{c, p}, nil
 }
@@ -149,18 +152,11 @@ const (
 // of MLE-bench is. An error is the submission's, and a data error; the stage says
 // how far it came.
 func (a *Answers) Score(submission []byte, most frame.Bounds) (float64, Stage, error) {
-	given, err := frame.Read(submission, most)
+	p, stage, err := a.checked(submission, most, true)
 	if err != nil {
-		return 0, Submitted, err
+		return 0, stage, err
 	}
-	p := *a.pair
-	p.given, p.id, p.wanted = given, a.id, a.Columns()
-	for _, check := range a.checks {
-		if err := check.of(&p); err != nil {
-			return 0, check.after, err
-		}
-	}
-	score, err := a.score(&p)
+	score, err := a.score(p)
 	if err != nil {
 		return 0, IDs, err
 	}
@@ -170,25 +166,33 @@ func (a *Answers) Score(submission []byte, most frame.Bounds) (float64, Stage, e
 // CheckRows makes the checks of columns and rows alone: values that are scored may
 // be anything.
 func (a *Answers) CheckRows(submission []byte) error {
-	given, err := frame.Read(submission, frame.Bounds{})
+	_, _, err := a.checked(submission, frame.Bounds{}, false)
+	return err
+}
+
+// checked makes the checks of a submission, those of values where they are asked for.
+// The stage is that of an error.
+func (a *Answers) checked(submission []byte, most frame.Bounds, values bool) (*pair, Stage, error) {
+	given, err := frame.Read(submission, most)
 	if err != nil {
-		return err
+		return nil, Submitted, err
 	}
 	p := *a.pair
 	p.given, p.id, p.wanted = given, a.id, a.Columns()
 	for _, check := range a.checks {
-		if check.after == IDs {
-			continue // a check of values
+		if check.after == IDs && !values {
+			continue
 		}
 		if err := check.of(&p); err != nil {
-			return err
+			return nil, check.after, err
 		}
 	}
-	return nil
+	return &p, IDs, nil
 }
 
-// pair are the answers and a submission. Checks bring the rows of both into one
-// order where the competition does.
+// pair are the answers and a submission. Where a competition brings both into the
+// order of their ids, the answers are in it once they are opened, and a check sorts
+// the submission.
 type pair struct {
 	answers, given *frame.Frame
 	questions      []question // of answers that are no table
@@ -210,6 +214,7 @@ func (p *pair) classes() []string { return p.wanted[1:] }
 // which fails it.
 type check struct {
 	after Stage
+	sorts bool // rows are compared in the order of their ids
 	of    func(*pair) error
 }
 

@@ -1,13 +1,14 @@
 package grader
 
 import (
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
+	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
 // labelled checks two columns as scikit-learn checks labels: no value is missing,
@@ -217,23 +218,16 @@ func macroF1(target string) func(*pair) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		type count struct{ both, all float64 }
-		of := map[int]count{}
-		for row := range asked {
-			a, g := of[asked[row]], count{}
-			a.all++
-			a.both += one(asked[row] == given[row])
-			of[asked[row]] = a
-			g = of[given[row]]
-			g.all++
-			of[given[row]] = g
-		}
-		var sum float64
-		for _, class := range slices.Sorted(maps.Keys(of)) {
-			sum += 2 * of[class].both / of[class].all
-		}
-		return sum / float64(len(of)), nil
+		return metric.F1Macro(classNames(asked), classNames(given))
 	}
+}
+
+func classNames(classes []int) []string {
+	names := make([]string, len(classes))
+	for i, class := range classes {
+		names[i] = strconv.Itoa(class)
+	}
+	return names
 }
 
 // labelsF1 is the F1 of labels counted over all rows; labels that the answers do not
@@ -274,16 +268,7 @@ func precisionAt(k int, target string) func(*pair) (float64, error) {
 	return func(p *pair) (float64, error) {
 		asked, given := wordsOf(p.answers.Column(target)), wordsOf(p.given.Column(target))
 		return meanOfRows(min(len(asked), len(given)), func(row int) (float64, error) {
-			right, guesses := setOf(strings.Split(asked[row], " ")), strings.Split(given[row], " ")
-			guesses = guesses[:min(k, len(guesses))]
-			var hits, precision float64
-			for at, guess := range guesses {
-				if right[guess] && !slices.Contains(guesses[:at], guess) {
-					hits++
-					precision += hits / float64(at+1)
-				}
-			}
-			return precision / float64(min(k, len(right))), nil
+			return metric.AveragePrecision(k, setOf(strings.Split(asked[row], " ")), strings.Split(given[row], " ")), nil
 		})
 	}
 }

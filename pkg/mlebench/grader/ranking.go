@@ -16,9 +16,6 @@ import (
 // auc is the mean area under the ROC curves of columns of equal names.
 func auc(names ...string) func(*pair) (float64, error) {
 	return func(p *pair) (float64, error) {
-		if names == nil {
-			names = p.classes()
-		}
 		return meanOfColumns(names, func(name string) (float64, error) {
 			truth, scores, err := p.both(name, name, finiteOf)
 			if err != nil {
@@ -195,13 +192,7 @@ func logLoss(target string) func(*pair) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return meanOfRows(len(truth), func(row int) (float64, error) {
-			q := given[row]
-			if truth[row] != 1 {
-				q = 1 - q
-			}
-			return -math.Log(min(max(q, epsilon), 1-epsilon)), nil
-		})
+		return metric.LogLoss(truth, given)
 	}
 }
 

@@ -145,8 +145,9 @@ func placed(f *frame.Frame) *frame.Frame {
 }
 
 // sameIDsInOrder compares ids as [sameIDs] does, and leaves the rows in their order.
-var sameIDsInOrder = check{Columns, func(p *pair) error {
+var sameIDsInOrder = check{after: Columns, of: func(p *pair) error {
 	copied := *p
+	copied.answers = p.answers.SortedBy(p.id)
 	return sameIDs.of(&copied)
 }}
 
@@ -268,7 +269,7 @@ var votes = []string{"seizure_vote", "lpd_vote", "gpd_vote", "lrda_vote", "grda_
 
 // probabilities refuses rows whose columns beside the id, all of them, are not
 // probabilities that sum to 1; missing ones are left out.
-var probabilities = check{IDs, func(p *pair) error {
+var probabilities = check{after: IDs, of: func(p *pair) error {
 	var names []string
 	for _, name := range p.given.Names() {
 		if name != p.id {

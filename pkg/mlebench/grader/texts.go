@@ -204,7 +204,7 @@ func readQuestions(content []byte) (*pair, error) {
 
 // questionIDs refuses other ids than one for the long and one for the short answer
 // of every question, each once.
-var questionIDs = check{Columns, func(p *pair) error {
+var questionIDs = check{after: Columns, of: func(p *pair) error {
 	c := p.given.Column(p.id)
 	seen := map[string]bool{}
 	for row := range c.Len() {

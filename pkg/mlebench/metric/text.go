@@ -107,16 +107,21 @@ func MAPAt(k int, answers, predictions []string) (float64, error) {
 		if len(right) == 0 {
 			return 0, refuseAnswer(i, "it is empty: an average precision needs an element that is right")
 		}
-		guesses := strings.Fields(predictions[i])
-		guesses = guesses[:min(k, len(guesses))]
-		var hits, precision float64
-		for at, guess := range guesses {
-			if right[guess] && !slices.Contains(guesses[:at], guess) {
-				hits++
-				precision += hits / float64(at+1)
-			}
-		}
-		sum += precision / float64(min(k, len(right)))
+		sum += AveragePrecision(k, right, strings.Fields(predictions[i]))
 	}
 	return sum / float64(len(answers)), nil
+}
+
+// AveragePrecision is that of the first k guesses, best first: the precision at each
+// that is right and was not named before, summed, over min(k, right elements).
+func AveragePrecision(k int, right map[string]bool, guesses []string) float64 {
+	guesses = guesses[:min(k, len(guesses))]
+	var hits, precision float64
+	for at, guess := range guesses {
+		if right[guess] && !slices.Contains(guesses[:at], guess) {
+			hits++
+			precision += hits / float64(at+1)
+		}
+	}
+	return precision / float64(min(k, len(right)))
 }
