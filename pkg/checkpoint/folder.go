@@ -30,7 +30,7 @@ const (
 )
 
 func writeTensors(path string, tensors []policy.Tensor, metadata map[string]string) error {
-	return writeFile(path, func(w io.Writer) error {
+	return WriteFile(path, func(w io.Writer) error {
 		out := make([]safetensors.Tensor, len(tensors))
 		for i, t := range tensors {
 			out[i] = safetensors.Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType, Data: t.Data}

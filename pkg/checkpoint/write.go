@@ -29,7 +29,7 @@ type plannedFile struct {
 // index. read fills dst with the elements from.. of tensor index of Layout.
 func writePlanned(folder string, files []plannedFile, sharded bool, read func(dst []float32, index, from int) error) error {
 	for _, f := range files {
-		err := writeFile(filepath.Join(folder, f.name), func(w io.Writer) error {
+		err := WriteFile(filepath.Join(folder, f.name), func(w io.Writer) error {
 			return safetensors.WriteFrom(w, f.tensors, f.metadata, func(dst []float32, i, from int) error {
 				return read(dst, f.from[i], from)
 			})
@@ -41,7 +41,7 @@ func writePlanned(folder string, files []plannedFile, sharded bool, read func(ds
 	if !sharded {
 		return nil
 	}
-	return writeFile(filepath.Join(folder, IndexFile), func(w io.Writer) error {
+	return WriteFile(filepath.Join(folder, IndexFile), func(w io.Writer) error {
 		_, err := w.Write(indexOf(files))
 		return err
 	})
@@ -67,8 +67,8 @@ func indexOf(files []plannedFile) []byte {
 	return indentJSON(x)
 }
 
-// writeFile creates a file with a buffer before it.
-func writeFile(path string, write func(w io.Writer) error) (err error) {
+// WriteFile creates a file with a buffer before it.
+func WriteFile(path string, write func(w io.Writer) error) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func copyFile(to, from string) error {
 		return err
 	}
 	defer f.Close()
-	return writeFile(to, func(w io.Writer) error {
+	return WriteFile(to, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})

@@ -4,12 +4,10 @@
 package folder
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,18 +124,4 @@ func refused(err error) error {
 		return err
 	}
 	return exitcode.Dataf("%w", err)
-}
-
-// writeFile creates a file with a buffer before it.
-func writeFile(path string, write func(w io.Writer) error) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	return buffered.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gguf"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
@@ -228,7 +229,7 @@ func (m *model) writeWeights(f *gguf.File, to string, o Options) error {
 			infos[j] = safetensors.Info{Name: t.to, Shape: t.shape, DType: o.DType}
 			sources[j], _ = f.Lookup(t.from) // readTensors found it
 		}
-		err := writeFile(filepath.Join(to, name), func(w io.Writer) error {
+		err := checkpoint.WriteFile(filepath.Join(to, name), func(w io.Writer) error {
 			return safetensors.WriteFrom(w, infos, map[string]string{"format": "pt"}, func(dst []float32, j, from int) error {
 				return tensors[j].read(f, sources[j], dst, from)
 			})
@@ -240,7 +241,7 @@ func (m *model) writeWeights(f *gguf.File, to string, o Options) error {
 	if len(files) == 1 {
 		return nil
 	}
-	return writeFile(filepath.Join(to, "model.safetensors.index.json"), func(w io.Writer) error {
+	return checkpoint.WriteFile(filepath.Join(to, "model.safetensors.index.json"), func(w io.Writer) error {
 		index, err := plainjson.Document(map[string]any{"metadata": map[string]any{"total_size": total}, "weight_map": weightMap})
 		if err != nil {
 			return exitcode.Bugf("the index of weights: %w", err)
