@@ -14,7 +14,6 @@ import (
 
 // DataImportOptions are those of lathe data import.
 type DataImportOptions struct {
-	Format string // mle-bench
 	Folder string
 	Boards string // MLE-bench's folder of competitions, for leaderboards; empty for none
 	JSON   bool
@@ -35,7 +34,7 @@ func dataImportCommand() *cli.Command {
 			if c.Args().Len() != 2 || c.Args().First() != "mle-bench" {
 				return exitcode.Usagef("give the format, mle-bench, and a folder")
 			}
-			o.Format, o.Folder = c.Args().Get(0), c.Args().Get(1)
+			o.Folder = c.Args().Get(1)
 			return DataImport(c.App.Writer, o)
 		},
 	})
