@@ -440,7 +440,7 @@ type EvaluationSet struct {
 
 // Resources are what each stage's tasks ask for. They never change results.
 type Resources struct {
-	Threads int          `yaml:"threads"` // engine threads of a task; 0: as many as the task's cores
+	Threads int          `yaml:"threads"` // engine threads of a task; 0: as many as the task's cores; lathe run on one machine adds idle ones
 	Stages  StageRequest `yaml:"stages"`
 }
 

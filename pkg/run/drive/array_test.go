@@ -66,7 +66,7 @@ func TestArray(t *testing.T) {
 		run.Graph.Recipe.Resources.Stages.Rollout.GPUs = c.gpus
 		driver := &Driver{Run: run, Launcher: c.cores, Binaries: "/bin", Monitor: c.monitor}
 		want.CPUs, want.GPUs, want.Env = c.cpus, c.gpus, c.env
-		if diff := cmp.Diff(want, driver.array(task)); diff != "" {
+		if diff := cmp.Diff(want, driver.array(task, driver.asked(task))); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c, diff)
 		}
 	}
@@ -76,6 +76,37 @@ func TestArray(t *testing.T) {
 	array := ArrayOf(run, graph.Node{Stage: graph.StageLearn, Iteration: 1}, []int{0}, 0, "", "")
 	if diff := cmp.Diff(map[string]string{"LATHE_THREADS": "1", rundir.TrustVariable: "1"}, array.Env); diff != "" || array.CPUs != 1 {
 		t.Errorf("%d cores; environment (-want +got):\n%s", array.CPUs, diff)
+	}
+}
+
+// TestShare: idle cores go to tasks of the engine, in equal parts among those that are ready.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stage                 graph.Stage
+		asks, threads         int
+		cores, taken, waiting int
+		want                  int
+	}{
+		{graph.StageLearn, 1, 0, 16, 0, 1, 16},
+		{graph.StageLearn, 1, 0, 16, 4, 1, 12},
+		{graph.StageRollout, 1, 0, 16, 0, 4, 4},
+		{graph.StageRollout, 1, 0, 16, 12, 1, 4}, // the last of them takes what is left
+		{graph.StageGradient, 1, 0, 2, 0, 3, 1},
+		{graph.StageWarm, 4, 0, 16, 0, 8, 4},
+		{graph.StageWarm, 4, 0, 2, 0, 1, 2},
+		{graph.StageLearn, 1, 1, 16, 0, 1, 1}, // a number of threads in the recipe is kept
+		{graph.StageScore, 1, 0, 16, 0, 1, 1}, // programs of policies need memory with each core
+		{graph.StageBuffer, 1, 0, 16, 0, 1, 1},
+	} {
+		var r recipe.Recipe
+		r.Resources.Threads = c.threads
+		asks := recipe.Request{CPUs: c.asks}
+		r.Resources.Stages = recipe.StageRequest{Warm: asks, Rollout: asks, Score: asks, Buffer: asks, Learn: asks, Gradient: asks, Evaluate: asks}
+		d := &Driver{Run: &rundir.Run{Recipe: r, Graph: graph.Graph{Recipe: r}}, Launcher: cores(c.cores), cores: c.taken}
+		if got := d.share(graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 1}}, c.waiting); got != c.want {
+			t.Errorf("%+v: %d cores", c, got)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -202,11 +203,9 @@ type finished struct {
 
 // launch starts ready tasks as long as there are cores.
 func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<- finished) error {
-	for _, t := range found.Ready {
-		if _, already := d.running[t]; already {
-			continue
-		}
-		if d.cores > 0 && d.cores+d.cpus(t) > d.Launcher.Cores() {
+	waiting := slices.DeleteFunc(slices.Clone(found.Ready), func(t graph.Task) bool { return d.running[t] != nil })
+	for i, t := range waiting {
+		if d.cores > 0 && d.cores+d.asked(t) > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
 		if d.Needs != nil {
@@ -214,7 +213,7 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 				return err
 			}
 		}
-		array := d.array(t)
+		array := d.array(t, d.share(t, len(waiting)-i))
 		ctx, stop := context.WithCancel(ctx)
 		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
 			stop()
@@ -374,16 +373,26 @@ func (d *Driver) tell(p Progress) {
 	}
 }
 
-// cpus is how many cores a task is given. A machine with fewer than it asks for
-// gives it all it has.
-func (d *Driver) cpus(t graph.Task) int {
+// asked is how many cores a task asks for. A machine with fewer gives it all it has.
+func (d *Driver) asked(t graph.Task) int {
 	return min(max(1, d.Run.Graph.Request(t.Stage).CPUs), d.Launcher.Cores())
 }
 
-// array is the next attempt at a task, as the launcher takes it.
-func (d *Driver) array(t graph.Task) executor.Array {
+// share is how many cores the first of so many ready tasks is given: what it asks for,
+// and for the engine, unless the recipe has a number of threads, its part of the cores
+// that would be idle.
+func (d *Driver) share(t graph.Task, waiting int) int {
+	asked := d.asked(t)
+	if d.Run.Recipe.Resources.Threads > 0 || !t.Stage.RunsEngine() {
+		return asked
+	}
+	return max(asked, (d.Launcher.Cores()-d.cores)/waiting)
+}
+
+// array is the next attempt at a task on so many cores, as the launcher takes it.
+func (d *Driver) array(t graph.Task, cpus int) executor.Array {
 	array := ArrayOf(d.Run, t.Node, []int{t.Shard}, nextAttempt(d.Run.Dir, t), d.Binaries, d.Monitor)
-	array.CPUs = d.cpus(t)
+	array.CPUs = cpus
 	array.Env["LATHE_THREADS"] = strconv.Itoa(threadsOf(d.Run.Recipe, array.CPUs))
 	withMonitor(array, d.Binaries, d.Monitor)
 	return array

@@ -53,6 +53,12 @@ func (g Graph) Request(s Stage) recipe.Request {
 	return recipe.Request{}
 }
 
+// RunsEngine reports whether tasks of a stage spend their time in the engine, whose
+// results no number of threads changes.
+func (s Stage) RunsEngine() bool {
+	return specs[s].binary == "lathe-learn" || specs[s].binary == "lathe-rollout"
+}
+
 // Urgency orders ready tasks, the most urgent first.
 func (t Task) Urgency() int { return t.Iteration*nextIteration + specs[t.Stage].urgency }
 
