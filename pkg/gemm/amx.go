@@ -1,10 +1,6 @@
 package gemm
 
-import (
-	"unsafe"
-
-	"github.com/lathe-rl/lathe/pkg/vec"
-)
+import "github.com/lathe-rl/lathe/pkg/vec"
 
 // amxRows is the number of rows of the largest tile that AMX computes: two tile
 // registers of 16.
@@ -52,6 +48,14 @@ func (t *tile) configure() {
 // modelAMX computes a tile as AMX does, with as many rows and columns as its registers
 // are told to hold.
 func modelAMX(t *tile) {
+	for panel := range t.panels {
+		at := *t
+		at.c, at.half = t.c[panel*panelWidth:], t.half[panel*t.panelStep:]
+		at.modelPanel()
+	}
+}
+
+func (t *tile) modelPanel() {
 	held := func(register int) (rows, bytes int) { return int(t.config[48+register]), int(t.config[16+2*register]) }
 	upper, left := held(0)
 	_, right := held(1)
@@ -67,32 +71,6 @@ func modelAMX(t *tile) {
 				vec.WidenBF16(a[:], t.rounded[block*t.aDepth/2+i*PairBlock:][:PairBlock])
 				*c = addPairs(*c, &a, t.half[block*PairBlock*panelWidth+2*j:])
 			}
-		}
-	}
-}
-
-// rounded is a copied block of A in bfloat16.
-func (ws *workspace) rounded() []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(&ws.rows[0])), 2*rowsCapacity)
-}
-
-// packRounded copies a block of A for AMX: by blocks of 32 depths, of each block row
-// after row, rounded.
-func (b *block) packRounded(i0, i1, k0, k1 int) {
-	height := i1 - i0
-	rows, strip := b.ws.scratch()[:height*PairBlock], b.ws.strip()
-	for k := k0; k < k1; k += PairBlock {
-		part := min(PairBlock, k1-k)
-		dst := b.ws.rounded()[(k-k0)*height:][:height*PairBlock]
-		if b.aTransposed {
-			transposePanel(b.level, rows, b.a[k*b.lda+i0:], b.lda, part, height, strip)
-			vec.RoundBF16(dst, rows)
-			continue
-		}
-		for i := range height {
-			row := dst[i*PairBlock:][:PairBlock]
-			vec.RoundBF16(row[:part], b.a[(i0+i)*b.lda+k:][:part])
-			clear(row[part:])
 		}
 	}
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// amxVariable is the environment variable by which products in bfloat16 are asked to
-// use AMX. It has to be asked for because the kernel has only ever run in a model of
-// these units.
+// amxVariable is the environment variable whose value 0 keeps products in bfloat16 from
+// using AMX.
 const amxVariable = "LATHE_AMX"
 
 // What arch_prctl(2) is asked: to use the data of tile registers, once for a process.
@@ -39,8 +38,8 @@ func MatrixUnits() (on bool, why string) {
 
 var amxMissing = sync.OnceValue(func() string {
 	switch {
-	case os.Getenv(amxVariable) != "1":
-		return amxVariable + " is not 1"
+	case os.Getenv(amxVariable) == "0":
+		return amxVariable + " is 0"
 	case !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16:
 		return "this CPU has no AMX for bfloat16"
 	}
@@ -54,8 +53,8 @@ var amxMissing = sync.OnceValue(func() string {
 // added to subnormal numbers and to -0 among them.
 func checkAMX() string {
 	r := rand.New(rand.NewPCG(1, 2))
-	const blocks = 3
-	half, rounded := make([]uint16, blocks*PairBlock*panelWidth), make([]uint16, blocks*PairBlock*amxRows)
+	const blocks, panels = 3, 2
+	half, rounded := make([]uint16, panels*blocks*PairBlock*panelWidth), make([]uint16, blocks*PairBlock*amxRows)
 	for _, x := range [][]uint16{half, rounded} {
 		for i := range x {
 			x[i] = uint16(r.Uint32N(1<<16)) &^ 0x4000 // no infinity and no NaN
@@ -65,8 +64,8 @@ func checkAMX() string {
 		for _, columns := range []int{1, 15, 16, 17, 32} {
 			for accumulate := range 2 {
 				t := tile{
-					half: half, rounded: rounded, aDepth: 2 * PairBlock * rows, c: make([]float32, amxRows*panelWidth), cRow: panelWidth,
-					rows: rows, columns: columns, depth: blocks * PairBlock, pairs: true, accumulate: accumulate,
+					half: half, rounded: rounded, aDepth: 2 * PairBlock * rows, c: make([]float32, panels*amxRows*panelWidth), cRow: panels * panelWidth,
+					panels: 1 + columns/panelWidth, panelStep: blocks * PairBlock * panelWidth, rows: rows, columns: columns, depth: blocks * PairBlock, pairs: true, accumulate: accumulate,
 				}
 				for i := range t.c {
 					t.c[i] = []float32{r.Float32(), -r.Float32(), math.SmallestNonzeroFloat32, float32(math.Copysign(0, -1))}[i%4]

@@ -10,13 +10,20 @@ TEXT ·tileAMX(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	LEAQ tile_config(AX), BX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x03; // ldtilecfg [rbx]
+	MOVQ tile_c(AX), R14
+	MOVQ tile_cRow(AX), R12
+	SHLQ $2, R12
+	MOVQ tile_half(AX), R15
+	MOVQ tile_panels(AX), R13
+	MOVQ tile_aDepth(AX), R9
+	MOVQ $128, DI
+panel:
 	MOVQ tile_columns(AX), R10
 	MOVQ tile_rows(AX), R11
 	CMPQ tile_accumulate(AX), $0
 	JEQ  zero
-	MOVQ tile_cRow(AX), SI
-	SHLQ $2, SI
-	MOVQ tile_c(AX), BX
+	MOVQ R12, SI
+	MOVQ R14, BX
 	MOVQ SI, CX
 	SHLQ $4, CX
 	ADDQ BX, CX
@@ -48,12 +55,53 @@ zero2rows:
 zero2end:
 start:
 	MOVQ tile_rounded(AX), BX
-	MOVQ tile_half(AX), CX
+	MOVQ R15, CX
 	MOVQ $64, SI
-	MOVQ $128, DI
-	MOVQ tile_aDepth(AX), R9
 	MOVQ tile_depth(AX), R8
 	SHRQ $5, R8
+	CMPQ R10, $16
+	JLE  loop
+	CMPQ R11, $16
+	JLE  loop
+	MOVQ R14, DX
+	MOVQ R14, R10
+	CMPQ R13, $1
+	JEQ  whole
+	ADDQ $128, DX
+	MOVQ R12, R10
+	SHLQ $5, R10
+	ADDQ DX, R10
+	PCALIGN $32
+whole:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x33; // tileloadd tmm4, [0 + r3 + r6]
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x39; // tileloadd tmm6, [0 + r1 + r7]
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps tmm0, tmm4, tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x39; BYTE $0x40; // tileloadd tmm7, [64 + r1 + r7]
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps tmm1, tmm4, tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x33; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd tmm5, [1024 + r3 + r6]
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps tmm2, tmm5, tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps tmm3, tmm5, tmm7
+	ADDQ R9, BX
+	ADDQ $2048, CX
+	CMPQ DX, R10
+	JAE  fetched
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x00; // prefetchw [rdx + 0]
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x40; // prefetchw [rdx + 64]
+	ADDQ R12, DX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x00; // prefetchw [rdx + 0]
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x40; // prefetchw [rdx + 64]
+	ADDQ R12, DX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x00; // prefetchw [rdx + 0]
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x40; // prefetchw [rdx + 64]
+	ADDQ R12, DX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x00; // prefetchw [rdx + 0]
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4a; BYTE $0x40; // prefetchw [rdx + 64]
+	ADDQ R12, DX
+fetched:
+	DECQ R8
+	JNZ  whole
+	MOVQ tile_columns(AX), R10
+	JMP  store
 	PCALIGN $32
 loop:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x33; // tileloadd tmm4, [0 + r3 + r6]
@@ -63,11 +111,6 @@ loop:
 	JLE  rows
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x39; BYTE $0x40; // tileloadd tmm7, [64 + r1 + r7]
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps tmm1, tmm4, tmm7
-	CMPQ R11, $16
-	JLE  next
-	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x33; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd tmm5, [1024 + r3 + r6]
-	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps tmm2, tmm5, tmm6
-	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps tmm3, tmm5, tmm7
 	JMP  next
 rows:
 	CMPQ R11, $16
@@ -79,9 +122,9 @@ next:
 	ADDQ $2048, CX
 	DECQ R8
 	JNZ  loop
-	MOVQ tile_cRow(AX), SI
-	SHLQ $2, SI
-	MOVQ tile_c(AX), BX
+store:
+	MOVQ R12, SI
+	MOVQ R14, BX
 	MOVQ SI, CX
 	SHLQ $4, CX
 	ADDQ BX, CX
@@ -97,5 +140,10 @@ store3rows:
 	JLE  store3end
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x31; // tilestored tmm2, [0 + r1 + r6]
 store3end:
+	ADDQ $128, R14
+	MOVQ tile_panelStep(AX), CX
+	LEAQ (R15)(CX*2), R15
+	DECQ R13
+	JNZ  panel
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
 	RET

@@ -56,7 +56,7 @@ func (b *block) plan() {
 	if b.copyA {
 		b.rowParts = (height + rowBlock - 1) / rowBlock
 		height = (height + b.rowParts - 1) / b.rowParts
-		if b.aTransposed && !b.matrix {
+		if b.aTransposed {
 			b.slot = (b.rows + 7) &^ 7
 			b.depth = rowsCapacity / ((height + b.rows - 1) / b.rows * b.slot)
 		} else {
@@ -89,7 +89,7 @@ func (b *block) stored(depth int) int {
 }
 
 // copied is how many values of the workspace's rows a copy of so many rows and depths of
-// A takes, but for AMX.
+// A takes.
 func (b *block) copied(rows, depth int) int {
 	if b.aTransposed {
 		return (rows + b.rows - 1) / b.rows * b.stored(depth) * b.slot
@@ -123,7 +123,7 @@ func (b *block) packB(j0, j1, k0, k1 int) {
 		return
 	}
 	if b.pairs {
-		b.packPairs(j0, j1, k0, k1)
+		b.packPairs(b.ws.halves(), j0, j1, k0, k1, b.ws)
 		return
 	}
 	depth := k1 - k0
@@ -150,10 +150,6 @@ func (b *block) packB(j0, j1, k0, k1 int) {
 // transposed, tile by tile with the rows of a tile side by side.
 func (b *block) packA(i0, i1, k0, k1 int) {
 	if !b.copyA {
-		return
-	}
-	if b.matrix {
-		b.packRounded(i0, i1, k0, k1)
 		return
 	}
 	copied := b.ws.rows[:b.copied(i1-i0, k1-k0)]
@@ -244,12 +240,6 @@ func (b *block) panel(i0, i1, j0, j1, count, offset, k0, k1 int) {
 			b.setA(t, n, i0, first, k0, k, k1)
 			if !b.pairs {
 				t.setFetch(following, n, tiles)
-			}
-			if b.matrix {
-				height := i1 - i0
-				t.rounded, t.aDepth = b.ws.rounded()[first*PairBlock+(k-k0)*height:], 2*PairBlock*height
-				matrixTile(t)
-				continue
 			}
 			runTile(b.level, t)
 		}

@@ -42,6 +42,12 @@ func widenPairsAVX512(dst *float32, src *uint16, pairs int)
 //go:noescape
 func widenPairsAVX2(dst *float32, src *uint16, pairs int)
 
+// roundBlocksAVX512 rounds blocks of 32 values to bfloat16, and lays them step bytes
+// apart. blocks must not be zero.
+//
+//go:noescape
+func roundBlocksAVX512(dst *uint16, src *float32, step, blocks int)
+
 // The transpose kernels set dst[k·32 + j] = src[j·stride + k] for j < 16 and
 // k < 4·quads. quads must not be zero.
 

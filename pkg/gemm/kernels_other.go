@@ -26,6 +26,8 @@ func widenPairsAVX512(*float32, *uint16, int) { panic(badNoAssembly) }
 
 func widenPairsAVX2(*float32, *uint16, int) { panic(badNoAssembly) }
 
+func roundBlocksAVX512(*uint16, *float32, int, int) { panic(badNoAssembly) }
+
 func transposeAVX512(_, _ *float32, _, _ int) { panic(badNoAssembly) }
 
 func transposeAVX2(_, _ *float32, _, _ int) { panic(badNoAssembly) }

@@ -115,23 +115,23 @@ func roundRows(level vec.Level, dst []uint16, rows []float32, count int) {
 	roundPairs(level, dst, rows, whole/2)
 }
 
-// packPairs packs the block of B.
-func (b *block) packPairs(j0, j1, k0, k1 int) {
-	halves, rows, depth := b.ws.halves(), b.ws.scratch(), padded(k1-k0)
+// packPairs rounds columns [j0, j1) of B for the depths [k0, k1) to panels of pairs.
+func (p *product) packPairs(dst []uint16, j0, j1, k0, k1 int, ws *workspace) {
+	rows, depth := ws.scratch(), padded(k1-k0)
 	step := copyDepth
-	if b.bTransposed {
+	if p.bTransposed {
 		step = roundDepth
 	}
 	for k := k0; k < k1; k += step {
 		part := min(step, k1-k)
 		for j := j0; j < j1; j += panelWidth {
 			width := min(panelWidth, j1-j)
-			if b.bTransposed {
-				transposePanel(b.level, rows, b.b[j*b.ldb+k:], b.ldb, width, part, b.ws.rows)
+			if p.bTransposed {
+				transposePanel(p.level, rows, p.b[j*p.ldb+k:], p.ldb, width, part, ws.rows)
 			} else {
-				copyPanel(b.level, rows, panelWidth, b.b[k*b.ldb+j:], b.ldb, part, width)
+				copyPanel(p.level, rows, panelWidth, p.b[k*p.ldb+j:], p.ldb, part, width)
 			}
-			roundRows(b.level, halves[(j-j0)*depth+(k-k0)*panelWidth:], rows, part)
+			roundRows(p.level, dst[(j-j0)*depth+(k-k0)*panelWidth:], rows, part)
 		}
 	}
 }

@@ -123,6 +123,41 @@ loop:
 	VZEROUPPER
 	RET
 
+// func roundBlocksAVX512(dst *uint16, src *float32, step, blocks int)
+TEXT ·roundBlocksAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ step+16(FP), DX
+	MOVQ blocks+24(FP), CX
+	PCALIGN $32
+loop:
+	VMOVUPS 0(SI), Z2
+	VPSRLD $16, Z2, Z3
+	VANDPS lowest<>(SB), Z3, Z3
+	VPADDD belowHalf<>(SB), Z3, Z3
+	VPADDD Z3, Z2, Z0
+	VORPS quiet<>(SB), Z2, Z3
+	VCMPPS $3, Z2, Z2, K1
+	VMOVDQA32 Z3, K1, Z0
+	VPSRLD $16, Z0, Z0
+	VPMOVDW Z0, 0(DI)
+	VMOVUPS 64(SI), Z2
+	VPSRLD $16, Z2, Z3
+	VANDPS lowest<>(SB), Z3, Z3
+	VPADDD belowHalf<>(SB), Z3, Z3
+	VPADDD Z3, Z2, Z1
+	VORPS quiet<>(SB), Z2, Z3
+	VCMPPS $3, Z2, Z2, K1
+	VMOVDQA32 Z3, K1, Z1
+	VPSRLD $16, Z1, Z1
+	VPMOVDW Z1, 32(DI)
+	ADDQ $128, SI
+	ADDQ DX, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
 DATA control<>+0(SB)/8, $0x9fc0
 GLOBL control<>(SB), RODATA|NOPTR, $8
 

@@ -19,21 +19,22 @@ type team struct {
 	tasks int64
 	next  atomic.Int64
 
-	// share is the method of that name. Making the value once per team, not once per
-	// job, saves an allocation.
-	share func(worker int)
+	// worker is the method work. Making the value once per team, not once per job, saves
+	// an allocation.
+	worker func(int)
 
 	// The jobs live here so that starting one allocates nothing.
 	product     product
 	packing     packing
 	unpacking   unpacking
 	transposing transposing
+	matrix      matrix
 }
 
 // teams are those without a job, see workspaces.
 var teams = sync.Pool{New: func() any {
 	t := new(team)
-	t.share = t.work
+	t.worker = t.work
 	return t
 }}
 
@@ -42,6 +43,7 @@ func getTeam() *team { return teams.Get().(*team) }
 // putTeam gives t back, without the operands of its last job.
 func putTeam(t *team) {
 	t.job, t.product, t.packing, t.unpacking, t.transposing = nil, product{}, packing{}, unpacking{}, transposing{}
+	t.matrix.product = product{}
 	teams.Put(t)
 }
 
@@ -49,7 +51,7 @@ func putTeam(t *team) {
 func (t *team) run(tasks, threads int) {
 	t.tasks = int64(tasks)
 	t.next.Store(0)
-	forkjoin.Run(min(threads, tasks), t.share)
+	forkjoin.Run(min(threads, tasks), t.worker)
 }
 
 func (t *team) work(int) {
@@ -83,6 +85,12 @@ func multiply(p product, threads int) {
 		return
 	}
 	p.level = vec.Active()
+	if p.pairs && p.k > 0 && matrixUnits() {
+		t := getTeam()
+		t.multiplyMatrix(p, threads)
+		putTeam(t)
+		return
+	}
 	p.divide(threads)
 	if p.rowTasks*p.columnTasks == 1 {
 		ws := getWorkspace()

@@ -47,9 +47,8 @@ type product struct {
 	m, n, k     int
 	accumulate  bool
 
-	level  vec.Level
-	rows   int  // rows of a tile at most
-	matrix bool // compute tiles on matrix units
+	level vec.Level
+	rows  int // rows of a tile at most
 
 	// The tasks are a grid over C.
 	rowTasks, columnTasks int
@@ -62,9 +61,6 @@ func (p *product) divide(threads int) {
 	p.rows = tileRows(p.level)
 	if p.pairs {
 		p.rows = pairRows(p.level)
-		if p.matrix = matrixUnits(); p.matrix {
-			p.rows = amxRows
-		}
 	}
 	p.rowTasks, p.columnTasks = 1, 1
 	if threads <= 1 {

@@ -23,7 +23,7 @@ type tile struct {
 	rows, columns, depth int
 
 	// panels is 1, or more for a tile of that many whole panels of B, which
-	// are panelStep elements apart; see widePanels.
+	// are panelStep elements apart; see widePanels and matrix.
 	panels    int
 	panelStep int
 

@@ -96,6 +96,7 @@ const pairRows512 = 7
 // the odd ones 14 registers further; the elements of A are broadcast from memory.
 func pairs512(w *asm.File) {
 	convertPairs(w, "Z", 16)
+	roundBlocks512(w)
 	pairPrologue(w, "tilePairsAVX512")
 	w.Op("MOVQ CX, DX")
 	w.Op("MOVQ tile_columns(AX), CX")
@@ -276,6 +277,29 @@ func convertPairs(w *asm.File, register string, lanes int) {
 		w.Op("ADDQ $%d, SI", pairBytes)
 		w.Op("ADDQ $%d, DI", 2*pairBytes)
 	})
+}
+
+// roundBlocks512 writes the kernel that rounds blocks of 32 values, and lays them step
+// bytes apart.
+func roundBlocks512(w *asm.File) {
+	w.Function("roundBlocksAVX512", "(dst *uint16, src *float32, step, blocks int)", 32)
+	w.Op("MOVQ dst+0(FP), DI")
+	w.Op("MOVQ src+8(FP), SI")
+	w.Op("MOVQ step+16(FP), DX")
+	w.Op("MOVQ blocks+24(FP), CX")
+	w.Op("PCALIGN $32")
+	w.Label("loop")
+	for half := range 2 {
+		roundVector(w, "Z", fmt.Sprintf("%d(SI)", 64*half), half)
+		w.Op("VPSRLD $16, Z%[1]d, Z%[1]d", half)
+		w.Op("VPMOVDW Z%d, %d(DI)", half, 32*half)
+	}
+	w.Op("ADDQ $%d, SI", pairBytes)
+	w.Op("ADDQ DX, DI")
+	w.Op("DECQ CX")
+	w.Op("JNZ  loop")
+	w.Op("VZEROUPPER")
+	w.Op("RET")
 }
 
 // loopPairs writes the body of a function of a destination in DI, a source in SI and
