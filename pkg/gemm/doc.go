@@ -34,7 +34,7 @@
 // Subnormal operands and results are zeros of their sign throughout. Again the bits of
 // an element depend on its row of A, its column of B and its start value alone. But a
 // product whose inner index is divided in two calls has the same bits only where it is
-// divided between blocks. AMX computes them where it is asked for, see [MatrixUnits].
+// divided between blocks. AMX computes them where it is there, see [MatrixUnits].
 //
 // The payload of a NaN is not part of the contract.
 //
