@@ -114,6 +114,30 @@ func TestMatrixUnits(t *testing.T) {
 	t.Log(MatrixUnits())
 }
 
+// TestMatrixParts: products that are too large for one part have the bits that vector
+// units compute. Alone, as TestMatrixUnits.
+func TestMatrixParts(t *testing.T) {
+	defer func() { modelled = false }()
+	for i, op := range ops {
+		for _, s := range [][2]int{{amxRows + 1, 1}, {1, panelWidth + 1}} {
+			p := newProblem(op, s[0], s[1], matrixDepth+PairBlock+2, i, i%2 == 0, 0, uint64(i))
+			if !p.pairs {
+				continue
+			}
+			var want []float32
+			for isa := range vec.EachISA {
+				if isa != vec.AVX512.String() { // with which AMX would compute it
+					modelled, want = false, p.run(1)
+				}
+			}
+			modelled = true
+			if d := firstDifference(p.run(2), want); d >= 0 {
+				t.Errorf("%s, %d × %d: element %d differs", op, s[0], s[1], d)
+			}
+		}
+	}
+}
+
 // By hand, for 17 rows by 20 columns: registers 0 to 7, their rows and bytes.
 func TestConfigure(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,9 @@ const (
 	// matrixDepth is the number of depths at once, of which both have room for a tile.
 	matrixDepth = roundedCapacity / panelWidth
 
-	// tileValues is what is multiplied at once of the rows of a tile: 64 KiB, which stay
+	// tileValues is what is multiplied at once of the rows of a tile: 48 KiB, which stay
 	// near while panels stream past. With fewer, C would be loaded and stored more often.
-	tileValues = 32 << 10
+	tileValues = 24 << 10
 
 	// groupValues is the size of the panels that a task goes through with each tile of
 	// rows: 1 MiB, for a level-2 cache.

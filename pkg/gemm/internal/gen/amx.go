@@ -163,6 +163,9 @@ func amx(w *asm.File) {
 	w.Op("RET")
 }
 
+// fetchBlocks is how many blocks ahead B is fetched.
+const fetchBlocks = 3
+
 // wholeTile goes through the depths of a tile of more than 16 rows and columns, and on to
 // store. It fetches the next panel's C, four rows with each block.
 func wholeTile(w *asm.File) {
@@ -176,14 +179,30 @@ func wholeTile(w *asm.File) {
 	w.Op("ADDQ DX, R10")
 	w.Op("PCALIGN $32")
 	w.Label("whole")
+	line := 0
+	// Lines of B that are needed some blocks later.
+	fetch := func(count int) {
+		for range count {
+			w.Op("PREFETCHT0 %d(CX)", fetchBlocks*pairsPerBlock*pairBytes+64*line)
+			line++
+		}
+	}
 	tileLoad(w, 4, bx, si, 0)
+	fetch(4)
 	tileLoad(w, 6, cx, di, 0)
+	fetch(4)
 	tileProduct(w, 0, 4, 6)
+	fetch(4)
 	tileLoad(w, 7, cx, di, 64)
+	fetch(4)
 	tileProduct(w, 1, 4, 7)
+	fetch(4)
 	tileLoad(w, 5, bx, si, 16*64)
+	fetch(4)
 	tileProduct(w, 2, 5, 6)
+	fetch(4)
 	tileProduct(w, 3, 5, 7)
+	fetch(4)
 	w.Op("ADDQ R9, BX")
 	w.Op("ADDQ $%d, CX", pairsPerBlock*pairBytes)
 	w.Op("CMPQ DX, R10")
