@@ -115,7 +115,7 @@ func TestMatrixUnits(t *testing.T) {
 }
 
 // TestMatrixParts: products that are too large for one part have the bits that vector
-// units compute. Alone, as TestMatrixUnits.
+// units compute. Alone: every product of the process would use the model.
 func TestMatrixParts(t *testing.T) {
 	defer func() { modelled = false }()
 	for i, op := range ops {
