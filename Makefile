@@ -30,7 +30,7 @@ DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 .DEFAULT_GOAL := help
 
 ##@ Use
-.PHONY: help build cuda quickstart reproduce-mini
+.PHONY: help build cuda quickstart real reproduce-mini
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -49,6 +49,14 @@ cuda: ## build the CUDA engine's library into bin/, where the binaries find it; 
 
 quickstart: build ## train a small policy with ExIt on puzzles on this machine, in minutes
 	bin/lathe run jobs/quickstart.yaml --run runs/quickstart
+
+real: export LATHE_MODELS := $(CURDIR)/runs/models
+real: export LATHE_SHARED ?= $(abspath ../shared)
+real: build ## train a real language model of 135 million weights on word problems, in an hour on two cores; goes on where it stopped
+	@[ -r $(LATHE_SHARED)/data/math/svamp/SVAMP.json ] || { echo 'real: the problems are SVAMP.json of arkilpatel/SVAMP (MIT): put it into a folder data/math/svamp and name the folder of data by LATHE_SHARED' >&2; exit 69; }
+	jobs/smollm2/import $(LATHE_MODELS)/SmolLM2-135M-Instruct
+	bin/lathe run jobs/smollm2/as-is.yaml --run runs/real/as-is
+	bin/lathe run jobs/smollm2/grpo.yaml --run runs/real/grpo
 
 REPRODUCED := analysis/results/reproduce-mini
 # Of tasks that cannot be made prepare.py says what to install, and lathe whether the
