@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -26,6 +27,7 @@ type Host struct {
 	MemoryBytes  int64    `json:"memory_bytes"`
 	NUMACores    []int    `json:"numa_cores"`        // of each node of memory; none where the kernel does not say
 	Levels       []string `json:"levels"`            // instruction sets that the kernels of Lathe know
+	NoUnits      string   `json:"no_matrix_units"`   // why products in bfloat16 do not use the CPU's matrix units; empty where they do
 	LockedBytes  uint64   `json:"locked_bytes"`      // memory that a process may lock; the largest number for no bound
 	Driver       string   `json:"driver"`            // version of the NVIDIA kernel module; empty without
 	CUDA         string   `json:"cuda_library"`      // where libcuda.so.1 leads; empty without
@@ -55,6 +57,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 		}
 	}
 	h.Levels = instructionSets(read("/proc/cpuinfo"))
+	_, h.NoUnits = gemm.MatrixUnits()
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
 		h.LockedBytes = limit.Cur
@@ -172,7 +175,11 @@ func (h Host) reportOn(r *Report) {
 	if !slices.Contains(h.Levels, "avx2") || !slices.Contains(h.Levels, "fma") {
 		sets, level = "no AVX2 and FMA: plain Go kernels are used, with the same bits and many times slower", Note
 	}
-	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s", h.Cores, sets), "/proc/cpuinfo of the node, and the affinity of the process")
+	units := "products in bfloat16 on matrix units"
+	if h.NoUnits != "" {
+		units = "no matrix units for bfloat16: " + h.NoUnits
+	}
+	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s; %s", h.Cores, sets, units), "/proc/cpuinfo of the node, and the affinity of the process")
 	memory := fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30))
 	if len(h.NUMACores) > 1 {
 		memory += fmt.Sprintf(" in %d NUMA nodes of %d cores: tasks of at most %[2]d cores use NUMA-local memory",
