@@ -46,7 +46,7 @@ var floors = [][]string{
 	{"pkg/run/rundir"},
 	{"pkg/run/closing"},
 	{"pkg/run/survey"},
-	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/explain", "pkg/run/pool", "pkg/run/sweep"},
+	{"pkg/run/worker", "pkg/run/prune", "pkg/run/verify", "pkg/run/explain", "pkg/run/samples", "pkg/run/pool", "pkg/run/sweep"},
 	{"pkg/run/drive"},
 	{"pkg/run/advance", "pkg/run/internal/runtest"},
 	{"pkg/run/status", "pkg/run/logs", "pkg/run/simulate"},

@@ -209,9 +209,8 @@ func TestLaterWavesCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	gather := gatherer{ctx: t.Context(), run: r}
-	traces, err := gather.shard(closing.Ref{Iteration: 1})
-	if err != nil || len(traces) != 2 || traces[0].rows[0].InstanceID != "a" || traces[1].rows[0].InstanceID != "b" || traces[1].trace.Score.Reward != 1 || !slices.Equal(traces[1].trace.Contexts[0].TurnTokens, []int{1, 1}) {
+	traces, err := closing.Traces(t.Context(), r, closing.Ref{Iteration: 1})
+	if err != nil || len(traces) != 2 || traces[0].Rows[0].InstanceID != "a" || traces[1].Rows[0].InstanceID != "b" || traces[1].Score.Reward != 1 || !slices.Equal(judge(traces[1]).trace.Contexts[0].TurnTokens, []int{1, 1}) {
 		t.Errorf("traces %+v, %v", traces, err)
 	}
 }

@@ -197,7 +197,7 @@ func (g *gatherer) iteration(k int) error {
 		return err
 	}
 	for _, ref := range closed.Reads() {
-		traces, err := g.shard(ref)
+		traces, err := closing.Traces(g.ctx, g.run, ref)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,8 @@ func (g *gatherer) iteration(k int) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range traces {
+		for _, scored := range traces {
+			t := judge(scored)
 			name := traceName{ref.Iteration, t.rows[0].Name()}
 			if err := g.trace(t, tasks[name.InstanceID], g.fates[name]); err != nil {
 				return err
@@ -240,77 +241,24 @@ func (g *gatherer) tasksOf(k int) (map[string]string, error) {
 	return g.tasks[k], nil
 }
 
-// judged is a trace with its score.
+// judged is a trace as what is cut into segments.
 type judged struct {
 	rows  []shard.Rollout
 	trace credit.Trace
 }
 
-// shard reads the traces of a shard as its last waves have them.
-func (g *gatherer) shard(ref closing.Ref) ([]judged, error) {
-	n := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}
-	waves, err := closing.Waves(g.ctx, g.run.Graph, n, ref.Shard, g.run.Graph.Reading(0))
-	if err != nil {
-		return nil, err
-	}
-	var traces []judged
-	at := map[shard.TraceName]int{}
-	for wave := range waves {
-		read, err := g.wave(n.InWave(wave), ref.Shard)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range read {
-			name := t.rows[0].Name()
-			if i, before := at[name]; before {
-				traces[i] = t
-				continue
+func judge(t closing.Scored) judged {
+	j := judged{rows: t.Rows, trace: credit.Trace{Score: t.Score}}
+	for _, row := range t.Rows {
+		tokens := make([]int, row.Turns)
+		for _, turn := range credit.TokenTurns(row.LossMask, int(row.Turns)) {
+			if turn >= 0 && turn < len(tokens) {
+				tokens[turn]++
 			}
-			at[name] = len(traces)
-			traces = append(traces, t)
 		}
+		j.trace.Contexts = append(j.trace.Contexts, credit.Context{Tokens: len(row.LossMask), TurnTokens: tokens, FinishReason: row.FinishReason})
 	}
-	return traces, nil
-}
-
-// wave reads the traces of one wave of a shard and their scores.
-func (g *gatherer) wave(n graph.Node, number int) ([]judged, error) {
-	path := g.run.Dir.Sampled(n.Sampling(), number)
-	rows, rollout, err := shard.Read[shard.Rollout](g.ctx, path, g.run.Graph.Reading(0))
-	if err != nil {
-		return nil, err
-	}
-	verdicts := g.run.Dir.Sampled(n.Judging(), number)
-	scores, score, err := shard.Read[shard.Score](g.ctx, verdicts, g.run.Graph.Reading(0))
-	if err != nil {
-		return nil, err
-	}
-	for _, input := range score.Inputs {
-		if input.Path == g.run.Dir.Rel(path) && input.ContentSHA256 != rollout.ContentSHA256 {
-			return nil, exitcode.Dataf("score %q is of responses that rollout %q no longer holds", verdicts, path)
-		}
-	}
-	contexts := shard.Traces(rows)
-	if len(contexts) != len(scores) {
-		return nil, exitcode.Dataf("score %q has %d rows, its rollout %q has %d traces", verdicts, len(scores), path, len(contexts))
-	}
-	traces := make([]judged, len(contexts))
-	for i, rows := range contexts {
-		if rows[0].Name() != scores[i].Name() {
-			return nil, exitcode.Dataf("score %q row %d is of another trace than its rollout %q has there", verdicts, i, path)
-		}
-		traces[i] = judged{rows: rows, trace: credit.Trace{Score: scores[i]}}
-		for _, row := range rows {
-			tokens := make([]int, row.Turns)
-			for _, turn := range credit.TokenTurns(row.LossMask, int(row.Turns)) {
-				if turn >= 0 && turn < len(tokens) {
-					tokens[turn]++
-				}
-			}
-			traces[i].trace.Contexts = append(traces[i].trace.Contexts, credit.Context{Tokens: len(row.LossMask), TurnTokens: tokens, FinishReason: row.FinishReason})
-		}
-	}
-	return traces, nil
+	return j
 }
 
 // trace gathers the segments of a trace. One without a disposition waits for a batch.
