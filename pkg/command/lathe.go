@@ -22,7 +22,7 @@ import (
 func Lathe() *cli.App {
 	app := cmdline.NewApp("lathe", "train language-model policies on a Slurm cluster or on one machine")
 	cmdline.Group(app,
-		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(), samplesCommand(),
+		runCommand(), advanceCommand(), statusCommand(), verifyCommand(), pruneCommand(), compactCommand(), replayCommand(), explainCommand(), samplesCommand(), exportCommand(),
 		reportCommand(), gpuReportCommand(), poolCommand(), sweepCommand(), compareCommand(), reproduceCommand(), paperCommand(),
 		pauseCommand(), cancelCommand(), logsCommand(), doctorCommand(), rehearseCommand(), simulateCommand(),
 		evalCommand(),

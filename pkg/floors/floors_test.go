@@ -53,7 +53,7 @@ var floors = [][]string{
 	{"pkg/run/compact"},
 	{"pkg/run"},
 	{"pkg/measure"},
-	{"pkg/report", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
+	{"pkg/report", "pkg/export", "pkg/efficiency", "pkg/doctor", "pkg/rehearsal", "pkg/command/cmdline", "pkg/command/jsonlines"},
 	{"pkg/compare", "pkg/command/monitor", "pkg/command/plain"},
 	{"pkg/paper", "pkg/reproduce", "pkg/command/task"},
 	{"pkg/command", "pkg/command/internal/commandtest"},
