@@ -180,8 +180,8 @@ func (c Curriculum) New(seed uint64) (curriculum.Curriculum, error) {
 // Scaffold says what the attempts of a trace after the first start from.
 type Scaffold struct {
 	Name     string          `yaml:"name"`    // which scaffold; its settings, and those of evaluation.scaffold, stand under their names
-	Steps    int             `yaml:"steps"`   // attempts of a trace after the first, where the scaffold makes several
-	Seconds  float64         `yaml:"seconds"` // end a trace when its programs have run for so long; 0 for no bound
+	Steps    int             `yaml:"steps"`   // attempts of a trace after the first, where the scaffold makes several; 0 under scaffold.seconds for as many as there is time for
+	Seconds  float64         `yaml:"seconds"` // budget of a trace: what the policy takes to generate and its programs to run, checked before each turn; a program that would end after it is stopped; 0 for none
 	Variants config.Variants `yaml:",inline"`
 }
 
@@ -415,7 +415,7 @@ type Evaluation struct {
 	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
 	Steps        int     `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
 	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
-	Seconds      float64 `yaml:"seconds"`        // end a trace when its programs have run for so long, before it has made K further attempts; 0 for no bound
+	Seconds      float64 `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
 	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
 	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
