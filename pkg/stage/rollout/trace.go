@@ -31,7 +31,7 @@ type Trace struct {
 	drafts   int // improvements of each of its messages before the environment sees it
 	verdicts map[int]*env.TurnVerdict
 	taken    map[int]taken // by attempt
-	known    []judged        // in all samples of the instance, in the wave before
+	known    []judged      // in all samples of the instance, in the wave before
 	waits    shard.Wait
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
