@@ -236,8 +236,8 @@ type Tail func(text string, tokens int) string
 type Assisted interface {
 	// CutBy is called before the first score, wherever a policy is known.
 	CutBy(tail Tail)
-	// Assist is called before the first score, if at all: evaluations have no
-	// assistant.
+	// Assist is called before the first score, if at all: evaluations have an assistant
+	// only where the recipe asks for it.
 	Assist(a Assistant)
 }
 

@@ -82,7 +82,7 @@ func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.
 	verdicts := make([]verdict, len(traces))
 	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, budget: in.Seconds, log: job.Log}
 	assisted, helped := environment.(env.Assisted)
-	if helped && spec.Assistant != nil && !in.Evaluation {
+	if helped && spec.Assistant != nil && (!in.Evaluation || spec.Assistant.Evaluations) {
 		assistant, release, err := openAssistant(job, spec.Assistant)
 		if err != nil {
 			return seal.Manifest{}, err
