@@ -72,7 +72,7 @@ func (e *Env) values(t *task.Task) map[string]string {
 
 // hardware is what a program has, in words.
 func (s *Settings) hardware(t *task.Task) string {
-	if s.Program.Hardware != "" {
+	if s.Program.Hardware != oneCore {
 		return s.Program.Hardware
 	}
 	counted := func(n int, what string) string {

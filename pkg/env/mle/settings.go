@@ -64,7 +64,7 @@ type Program struct {
 	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for
 	Threads     int      `yaml:"threads"`     // of numerical libraries, for each program; a score task runs as many programs at once as it has cores for
 	Packages    []string `yaml:"packages"`    // that prompts name
-	Hardware    string   `yaml:"hardware"`    // that prompts name; empty for the threads and GPUs that a program has
+	Hardware    string   `yaml:"hardware"`    // that prompts name; with one CPU core, the default, prompts count the threads and GPUs that a program has
 	Read        []string `yaml:"read"`        // absolute folders that programs may read beside the task's, such as pretrained weights; what they hold is not checked. HF_HOME is the first with a cache of Hugging Face (hub/models--…), TORCH_HOME the first with hub/checkpoints, and nothing is looked for on the network. $NAME is taken from the environment
 }
 
@@ -106,6 +106,9 @@ type Data struct {
 	Demonstrations string `yaml:"demonstrations" path:"file"` // JSON lines {"task": pattern, "kind": "initial", "response"} for a warm start; of another kind than initial also "parent", the response that it goes on from, and "failed", what that one's program said as it failed
 }
 
+// oneCore is the hardware of a recipe that names none.
+const oneCore = "one CPU core"
+
 // validationFormat is the line that our prompts ask for.
 const (
 	validationFormat  = "Print the evaluation metric on the hold-out data on a line of its own, as `validation: 0.1234`."
@@ -117,7 +120,7 @@ func DefaultSettings() *Settings {
 	return &Settings{
 		Style: "ExIt", MaxTurns: 1,
 		Prompts:  Prompts{Validation: validationFormat},
-		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}},
+		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: oneCore},
 		Limits:   Limits{ValidateSeconds: 30},
 		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
 		Feedback: Feedback{MaxTokens: 500, Score: "validation", History: 3},
