@@ -29,6 +29,7 @@ type TurnVerdict struct {
 	// in environments that run none. It is data: it may become a weight.
 	ExecuteSeconds  float64
 	CPUSeconds      float64 // the same on all cores together
+	GenerateSeconds float64 // that the policy took for the message; set by the score stage, and 0 unless the trace has a budget
 	Fingerprint     string  // of the policy's program, where the settings ask for it
 	ValidationScore float64 // what the program says of itself on its own hold-out; see [TurnVerdict.Validation]
 }
@@ -64,7 +65,7 @@ func (v TurnVerdict) Row() shard.TurnScore {
 	return shard.TurnScore{
 		Outcome: string(v.Outcome), RawScore: v.RawScore, NormalizedScore: v.NormalizedScore, Reward: v.Reward,
 		RewardParts: append([]shard.RewardPart{}, v.Parts...), Milestones: append([]string{}, v.Milestones...),
-		ExecuteSeconds: v.ExecuteSeconds, CPUSeconds: v.CPUSeconds, Fingerprint: v.Fingerprint, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
+		ExecuteSeconds: v.ExecuteSeconds, GenerateSeconds: v.GenerateSeconds, CPUSeconds: v.CPUSeconds, Fingerprint: v.Fingerprint, ValidationScore: v.ValidationScore, Feedback: v.Feedback, Extracted: v.Extracted,
 	}
 }
 
@@ -73,7 +74,7 @@ func TurnVerdictOf(row shard.TurnScore) TurnVerdict {
 	return TurnVerdict{
 		Outcome: shard.Outcome(row.Outcome), RawScore: row.RawScore, NormalizedScore: row.NormalizedScore, Reward: row.Reward,
 		Parts: row.RewardParts, Milestones: row.Milestones,
-		ExecuteSeconds: row.ExecuteSeconds, CPUSeconds: row.CPUSeconds, Fingerprint: row.Fingerprint, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
+		ExecuteSeconds: row.ExecuteSeconds, GenerateSeconds: row.GenerateSeconds, CPUSeconds: row.CPUSeconds, Fingerprint: row.Fingerprint, ValidationScore: row.ValidationScore, Feedback: row.Feedback, Extracted: row.Extracted,
 	}
 }
 
@@ -109,6 +110,9 @@ type Attempt struct {
 	Own     []int
 	Finish  string        // finish reason of the last turn
 	Earlier []TurnVerdict // on its first messages, where an earlier wave has given them
+	// SecondsLeft is what the trace's budget leaves to the programs of messages without
+	// a score; nil without a budget. What ends after it does not count.
+	SecondsLeft *float64
 }
 
 // Said lists the positions of the policy's messages from a position on.
@@ -232,8 +236,8 @@ type Tail func(text string, tokens int) string
 type Assisted interface {
 	// CutBy is called before the first score, wherever a policy is known.
 	CutBy(tail Tail)
-	// Assist is called before the first score, if at all: evaluations have no
-	// assistant.
+	// Assist is called before the first score, if at all: evaluations have an assistant
+	// only where the recipe asks for it.
 	Assist(a Assistant)
 }
 

@@ -25,7 +25,7 @@ type Program struct {
 	Raw     float64 // in the task's unit
 	Quality float64 // in [0, 1]
 	Parts   []shard.RewardPart
-	Seconds float64 // of execution
+	Seconds float64 // of execution and, under a budget, generation
 }
 
 func (p Program) part(name string) (float64, bool) {
@@ -57,7 +57,7 @@ func (c programs) attempts(k int) programs {
 	return c
 }
 
-// within are those that had ended after so many seconds of execution.
+// within are those that had ended after so many seconds.
 func (c programs) within(seconds float64) programs {
 	spent := 0.0
 	for i, p := range c {
@@ -135,10 +135,10 @@ func chainsOf(answers []Answer) []chain {
 // programs are those of an attempt.
 func (a Answer) programs() programs {
 	var all programs
-	seconds := a.ExecuteSeconds // of all the attempt's programs
+	seconds := a.ExecuteSeconds + a.GenerateSeconds // of all the attempt's messages
 	for _, turn := range a.EarlierTurns {
-		all = append(all, Program{a.AttemptKind, int(a.Step), turn.Outcome == string(shard.OutcomeOK), turn.RawScore, turn.Score, turn.RewardParts, turn.ExecuteSeconds})
-		seconds -= turn.ExecuteSeconds
+		all = append(all, Program{a.AttemptKind, int(a.Step), turn.Outcome == string(shard.OutcomeOK), turn.RawScore, turn.Score, turn.RewardParts, turn.ExecuteSeconds + turn.GenerateSeconds})
+		seconds -= turn.ExecuteSeconds + turn.GenerateSeconds
 	}
 	return append(all, Program{a.AttemptKind, int(a.Step), a.Right(), a.RawScore, a.Score, a.RewardParts, seconds})
 }
@@ -177,7 +177,7 @@ func (r *Rows) trainingChains(ctx context.Context) ([]chain, error) {
 		c := chain{task: t.instance.TaskID, iteration: int(t.instance.Iteration), kind: t.instance.Kind}
 		for _, turn := range t.Turns {
 			if shard.Outcome(turn.Outcome).Policys() {
-				c.programs = append(c.programs, Program{c.kind, int(turn.Step), succeeds(turn), turn.RawScore, turn.NormalizedScore, turn.RewardParts, turn.ExecuteSeconds})
+				c.programs = append(c.programs, Program{c.kind, int(turn.Step), succeeds(turn), turn.RawScore, turn.NormalizedScore, turn.RewardParts, turn.Seconds()})
 			}
 		}
 		all = append(all, c)

@@ -52,6 +52,8 @@ type Answer struct {
 	RewardParts    []shard.RewardPart     `parquet:"reward_parts,list"`
 	ExecuteSeconds float64                `parquet:"execute_seconds" lathe:"measured"`
 	EarlierTurns   []shard.EvaluationTurn `parquet:"earlier_turns,list"`
+
+	GenerateSeconds float64 `parquet:"generate_seconds" lathe:"measured"`
 }
 
 // Schema is that of the whole row.

@@ -63,7 +63,7 @@ func SubmissionsOf(rows []shard.EvaluationRow, budget float64) *Submissions {
 	for i, r := range rows {
 		answers[i] = Answer{
 			TaskID: r.TaskID, Set: r.Set, Sample: r.Sample, Step: r.Step, Score: r.Score, Outcome: r.Outcome, AttemptKind: r.AttemptKind,
-			RawScore: r.RawScore, RewardParts: r.RewardParts, ExecuteSeconds: r.ExecuteSeconds, EarlierTurns: r.EarlierTurns,
+			RawScore: r.RawScore, RewardParts: r.RewardParts, ExecuteSeconds: r.ExecuteSeconds, GenerateSeconds: r.GenerateSeconds, EarlierTurns: r.EarlierTurns,
 		}
 	}
 	return submissions(0, answers, budget)
@@ -80,9 +80,15 @@ func submissions(version int, answers []Answer, budget float64) *Submissions {
 	}
 	steps, most := 0, 0 // attempts and programs of a chain
 	bySample := map[int32][]chain{}
-	for _, c := range chains {
+	for i, c := range chains {
+		if budget > 0 { // what ended after it does not count
+			c.programs = c.programs.within(budget)
+			chains[i].programs = c.programs
+		}
 		bySample[c.sample] = append(bySample[c.sample], c)
-		most, steps = max(most, len(c.programs)), max(steps, c.programs[len(c.programs)-1].Attempt+1)
+		if n := len(c.programs); n > 0 {
+			most, steps = max(most, n), max(steps, c.programs[n-1].Attempt+1)
+		}
 	}
 	_, tasks := byTask(chains)
 	s := &Submissions{Version: version, Tasks: len(tasks), Samples: len(bySample)}

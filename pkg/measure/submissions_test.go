@@ -91,8 +91,8 @@ func TestSubmissions(t *testing.T) {
 
 // TestSubmissionsOfTurns: an attempt of several messages may submit more than
 // once, and what it ends with need be no submission. By hand, one task, ranks
-// chosen by validation: sample 0 submits 0.2 (says 0.5, 2 s) and 0.6 (says 0.7,
-// 3 s), then asks for something (1 s); sample 1 submits nothing and then, in its
+// chosen by validation under a budget of 16 s, in which all end: sample 0 submits 0.2
+// (says 0.5, 2 s) and 0.6 (says 0.7, 3 s), then asks for something (1 s); sample 1 submits nothing and then, in its
 // second attempt, 0.4 and 0.3, of which the earlier says more.
 func TestSubmissionsOfTurns(t *testing.T) {
 	t.Parallel()
@@ -104,10 +104,10 @@ func TestSubmissionsOfTurns(t *testing.T) {
 	asked.EarlierTurns = []shard.EvaluationTurn{turn(0.5, 0.2, 2), turn(0.7, 0.6, 3)}
 	second := gradedRow("a", 1, 1, 0.1, 0.3, 0.3, 0, 5)
 	second.EarlierTurns = []shard.EvaluationTurn{turn(0.2, 0.4, 4)}
-	s := SubmissionsOf([]shard.EvaluationRow{asked, brokenRow("a", 1, 0, 1), second}, 5)
+	s := SubmissionsOf([]shard.EvaluationRow{asked, brokenRow("a", 1, 0, 1), second}, 16)
 	want := map[string][2]float64{ // mean rank, share valid
 		"first attempt": {0.3, 0.5}, "best of 2 attempts": {0.5, 1}, "first valid": {0.3, 1}, "best of the first 2 valid": {0.5, 1},
-		"best after 1 s": {0, 0}, "best after 4 s": {0.1, 0.5}, "best after 5 s": {0.5, 1}, "oracle: best of 2 samples by test grade": {0.6, 1},
+		"best after 4 s": {0.1, 0.5}, "best after 8 s": {0.5, 1}, "oracle: best of 2 samples by test grade": {0.6, 1},
 	}
 	found := 0
 	for _, r := range s.Rows {
@@ -120,6 +120,13 @@ func TestSubmissionsOfTurns(t *testing.T) {
 	}
 	if found != len(want) {
 		t.Errorf("%d of %d rows in %v", found, len(want), s.Rows)
+	}
+	// Within 4 s, generation included, sample 0 has its first program alone and sample 1 none.
+	asked.EarlierTurns[0].GenerateSeconds, asked.GenerateSeconds = 2, 2
+	second.EarlierTurns[0].GenerateSeconds, second.GenerateSeconds = 1, 1
+	late := SubmissionsOf([]shard.EvaluationRow{asked, brokenRow("a", 1, 0, 1), second}, 4)
+	if got := late.final(); got.HumanRank.Mean != 0.1 || got.Valid.Mean != 0.5 {
+		t.Errorf("what ends after the budget counts: %+v", got)
 	}
 	if got := s.ByAttempt; len(got) != 2 || got[0] != (AttemptShare{"improve", 1, 1}) || got[1] != (AttemptShare{"initial", 2, 0.5}) {
 		t.Errorf("by attempt: %v", got)

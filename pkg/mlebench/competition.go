@@ -258,11 +258,18 @@ func (c *Competition) Validate(submission []byte) error {
 // Score scores a submission, a CSV file, rounded to 5 decimals. Every error is
 // the submission's, and a data error.
 func (c *Competition) Score(submission []byte) (float64, error) {
-	score, err := c.score(submission)
-	if err != nil {
-		err = fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
+	score, _, err := c.ScoreReached(submission)
+	return score, err
+}
+
+// ScoreReached is [Competition.Score] with the steps towards a valid submission that this one
+// has come to, in their order: it is there, it is a table, it has the columns, it has the
+// ids, it is valid. Nothing that a program prints is among them.
+func (c *Competition) ScoreReached(submission []byte) (score float64, reached []string, err error) {
+	if score, reached, err = c.grade(submission); err != nil {
+		return 0, reached, fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
 	}
-	return Round(score), err
+	return Round(score), append(reached, "valid submission"), nil
 }
 
 // CheckRows checks the columns and the ids of a submission, a CSV file, and no
@@ -273,21 +280,6 @@ func (c *Competition) CheckRows(submission []byte) error {
 	}
 	_, _, _, _, err := c.align(submission)
 	return err
-}
-
-// Milestones are the steps towards a valid submission that this one has come to,
-// in their order: it is there, it is a table, it has the columns, it has the ids,
-// it is valid. Nothing that a program prints is among them.
-func (c *Competition) Milestones(submission []byte) []string {
-	if c.mle != nil {
-		_, stage, _ := c.mle.Score(submission, c.most.frame())
-		return []string{"submission", "table", "columns", "ids", "valid submission"}[:stage+1]
-	}
-	_, _, _, reached, err := c.align(submission)
-	if err == nil && c.Validate(submission) == nil {
-		reached = append(reached, "valid submission")
-	}
-	return reached
 }
 
 // align reads a submission and finds its columns and, for each row of the
@@ -308,33 +300,34 @@ func (c *Competition) align(submission []byte) (table Table, places, order []int
 	return table, places, order, append(reached, "ids"), nil
 }
 
-func (c *Competition) score(submission []byte) (float64, error) {
+// grade is ScoreReached without the last step.
+func (c *Competition) grade(submission []byte) (score float64, reached []string, err error) {
 	if c.mle != nil {
 		if int64(len(submission)) > c.most.bytes {
-			return 0, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)
+			return 0, []string{"submission"}, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)
 		}
-		score, _, err := c.mle.Score(submission, c.most.frame())
-		return score, err
+		score, stage, err := c.mle.Score(submission, c.most.frame())
+		return score, []string{"submission", "table", "columns", "ids"}[:min(stage, grader.IDs)+1], err
 	}
-	table, places, order, _, err := c.align(submission)
+	table, places, order, reached, err := c.align(submission)
 	if err != nil {
-		return 0, err
+		return 0, reached, err
 	}
 	predictions, err := c.read(table, order, places[1:], c.columns, c.metric.Predictions)
 	if err != nil {
-		return 0, err
+		return 0, reached, err
 	}
 	if c.metric.Shape == metric.PerClass {
 		for j := range predictions {
 			predictions[j].Name = c.classes[j]
 		}
 	}
-	score, err := c.metric.Score(c.answers, predictions)
+	score, err = c.metric.Score(c.answers, predictions)
 	var cell *metric.CellError
 	if errors.As(err, &cell) {
-		return 0, exitcode.Dataf("%s: %s", c.cell(table, order[cell.Row], c.columns[cell.Column]), cell.Problem)
+		return 0, reached, exitcode.Dataf("%s: %s", c.cell(table, order[cell.Row], c.columns[cell.Column]), cell.Problem)
 	}
-	return score, err
+	return score, reached, err
 }
 
 // order finds the row of the submission for each row of the answers.

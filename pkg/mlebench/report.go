@@ -70,7 +70,7 @@ func (c *Competition) ScoreFile(path string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	score, err := c.score(content)
+	score, _, err := c.grade(content)
 	if err != nil {
 		err = fmt.Errorf("checking a submission to %q: %w", c.spec.ID, err)
 	}

@@ -251,7 +251,8 @@ func TestMilestonesAndBounds(t *testing.T) {
 		"id,price\na,1\nb,2\nc,three\n": "submission table columns ids",
 		"id,price\na,1\nb,2\nc,3\n":     "submission table columns ids valid submission",
 	} {
-		if got := strings.Join(competition(t, "rmse").Milestones([]byte(submission)), " "); got != want {
+		_, reached, _ := competition(t, "rmse").ScoreReached([]byte(submission))
+		if got := strings.Join(reached, " "); got != want {
 			t.Errorf("%q: %s; want %s", submission, got, want)
 		}
 	}

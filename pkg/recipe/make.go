@@ -63,9 +63,18 @@ func (s Scaffold) named(name string, steps int, seconds float64) (scaffold.Scaff
 		return nil, err
 	}
 	if seconds > 0 {
-		return scaffold.Budget{Scaffold: maker(steps), Seconds: seconds}, nil
+		return scaffold.Budget{Scaffold: maker(scaffold.Bound(steps, seconds)), Seconds: seconds}, nil
 	}
 	return maker(steps), nil
+}
+
+// Seconds is the budget of a trace, one of those that are learned from or of an
+// evaluation; 0 for none.
+func (r *Recipe) Seconds(evaluation bool) float64 {
+	if evaluation {
+		return r.Evaluation.Seconds
+	}
+	return r.Scaffold.Seconds
 }
 
 // Waves bounds the waves that a trace takes: one of those that are learned from,
@@ -86,5 +95,5 @@ func (r *Recipe) Waves(evaluation bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return scaffold.Waves(s, 1+steps, traits), nil
+	return scaffold.Waves(s, 1+scaffold.Bound(steps, seconds), traits), nil
 }

@@ -180,8 +180,8 @@ func (c Curriculum) New(seed uint64) (curriculum.Curriculum, error) {
 // Scaffold says what the attempts of a trace after the first start from.
 type Scaffold struct {
 	Name     string          `yaml:"name"`    // which scaffold; its settings, and those of evaluation.scaffold, stand under their names
-	Steps    int             `yaml:"steps"`   // attempts of a trace after the first, where the scaffold makes several
-	Seconds  float64         `yaml:"seconds"` // end a trace when its programs have run for so long; 0 for no bound
+	Steps    int             `yaml:"steps"`   // attempts of a trace after the first, where the scaffold makes several; 0 under scaffold.seconds for as many as there is time for
+	Seconds  float64         `yaml:"seconds"` // budget of a trace: what the policy takes to generate and its programs to run, checked before each turn; a program that would end after it is stopped; 0 for none
 	Variants config.Variants `yaml:",inline"`
 }
 
@@ -271,7 +271,7 @@ type Remote struct {
 // of the same number.
 type Score struct {
 	Embedding string     `yaml:"embedding" choices:"none,ngrams,policy,endpoint"` // of the response (tool use: of all that the policy said in the episode), for the factor diversity: none; ngrams, hashed character n-grams; policy, the mean of the policy's own last states over what it wrote (by rollouts on CPUs); or endpoint, a server's
-	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its scores: a folder, or a server; null for none. Evaluations do not ask it
+	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its scores: a folder, or a server; null for none
 	Endpoint  *Endpoint  `yaml:"endpoint"`                                        // the server of embeddings, by OpenAI's interface (/v1/embeddings: vLLM, SGLang, llama.cpp, text-embeddings-inference and others)
 }
 
@@ -302,22 +302,24 @@ func (e *Endpoint) SetDefaults() {
 }
 
 // Assistant is a policy that is never trained: one of ours, run by each score
-// task on its cores, or a server with OpenAI's interface. It gives its most
+// task where its resources say, or a server with OpenAI's interface. It gives its most
 // probable answer. What comes of it is sealed with the scores.
 type Assistant struct {
-	Policy         string  `yaml:"policy"`          // folder in Hugging Face layout: an absolute path, or one that begins with $NAME; empty with url
-	URL            string  `yaml:"url"`             // http://HOST:PORT of a server (/v1/chat/completions); $NAME is taken from the environment
-	Model          string  `yaml:"model"`           // url: name of the model to ask for
-	APIKeyEnv      string  `yaml:"api_key_env"`     // url: environment variable that holds the server's key; empty for none
-	MaxNewTokens   int     `yaml:"max_new_tokens"`  // bound on an answer; a longer one is of no use
-	TimeoutSeconds float64 `yaml:"timeout_seconds"` // url: of one try of one request
-	Retries        int     `yaml:"retries"`         // url: tries of a request after the first
-	BackoffSeconds float64 `yaml:"backoff_seconds"` // url: wait before the first retry; doubles up to a minute, unless the server asks for more
+	Policy         string  `yaml:"policy"`                          // folder in Hugging Face layout: an absolute path, or one that begins with $NAME; empty with url
+	Backend        string  `yaml:"backend" choices:"auto,cpu,cuda"` // policy: where it runs; auto takes a GPU of the score task if resources give it one. Answers may differ between the two
+	Evaluations    bool    `yaml:"evaluations"`                     // ask it in evaluations too
+	URL            string  `yaml:"url"`                             // http://HOST:PORT of a server (/v1/chat/completions); $NAME is taken from the environment
+	Model          string  `yaml:"model"`                           // url: name of the model to ask for
+	APIKeyEnv      string  `yaml:"api_key_env"`                     // url: environment variable that holds the server's key; empty for none
+	MaxNewTokens   int     `yaml:"max_new_tokens"`                  // bound on an answer; a longer one is of no use
+	TimeoutSeconds float64 `yaml:"timeout_seconds"`                 // url: of one try of one request
+	Retries        int     `yaml:"retries"`                         // url: tries of a request after the first
+	BackoffSeconds float64 `yaml:"backoff_seconds"`                 // url: wait before the first retry; doubles up to a minute, unless the server asks for more
 }
 
 // SetDefaults are those of an assistant that is present.
 func (a *Assistant) SetDefaults() {
-	*a = Assistant{MaxNewTokens: 4096, TimeoutSeconds: 600, Retries: 5, BackoffSeconds: 1}
+	*a = Assistant{Backend: "auto", MaxNewTokens: 4096, TimeoutSeconds: 600, Retries: 5, BackoffSeconds: 1}
 }
 
 // Schedule says how many iterations run and how they overlap.
@@ -415,7 +417,7 @@ type Evaluation struct {
 	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
 	Steps        int     `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
 	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
-	Seconds      float64 `yaml:"seconds"`        // end a trace when its programs have run for so long, before it has made K further attempts; 0 for no bound
+	Seconds      float64 `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
 	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
 	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
 	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout

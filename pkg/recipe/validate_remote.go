@@ -104,6 +104,7 @@ func (r *Recipe) checkAssistant(c *config.Checker) {
 			c.Add("score.assistant.model", nil, "must name the model that is asked")
 		}
 	}
+	c.Choice("score.assistant.backend", a.Backend)
 	c.AtLeast("score.assistant.max_new_tokens", a.MaxNewTokens, 1)
 	c.Positive("score.assistant.timeout_seconds", a.TimeoutSeconds)
 	c.Between("score.assistant.retries", a.Retries, 0, 1000)

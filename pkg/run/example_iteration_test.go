@@ -71,7 +71,7 @@ func (it iteration) sample(ctx context.Context, plan []shard.Instance) []shard.R
 // score has the environment check each response. The embedding is what diversity is
 // measured by.
 func (it iteration) score(ctx context.Context, plan []shard.Instance, rollouts []shard.Rollout) []shard.Score {
-	scores := must(score.Verdicts(ctx, it.environment, plan, rollouts, nil))
+	scores := must(score.Verdicts(ctx, it.environment, plan, rollouts, nil, 0))
 	for i, row := range rollouts {
 		scores[i].Embedding = score.NGrams(row.Messages[len(row.Messages)-1].Content)
 	}

@@ -22,7 +22,9 @@
 // With namespaces there is a file system of the system's own files, read-only, and
 // of those that are granted, /dev/shm is shared memory of its own, and /tmp is the
 // folder that TMPDIR names if the program may write there and nothing granted is in
-// /tmp. Without them these stay
+// /tmp. With a network namespace too, UNIX sockets of streams connect the program's own
+// processes; the sockets that servers have in granted folders are hidden as the program
+// starts, and one that is made there later is not. Without them these stay
 // open, and [Paths] and [Processes] say so: a program sees whether a file outside
 // is there, its size and its times (stat), and which process ids are in use.
 //
@@ -31,8 +33,8 @@
 //
 // In any case these stay open. A program may lock files that it is granted to read.
 // Pipes and sockets count as the memory that they can hold, 64 KB and, by Linux's
-// default, 208 KB; those that wait in other sockets, sent and closed, are not seen,
-// and are as many as descriptors of one process, 1024. Memory that is held for less
+// default, 208 KB; without a network of its own those that wait in other
+// sockets, sent and closed, are not seen, and are as many as descriptors of one process, 1024. Memory that is held for less
 // than a look is not seen. What a program of a [Warm] interpreter of an ordinary user
 // writes in /dev/shm is not seen, and is as much as its memory may be. All three are
 // where a control group was delegated to this user. The processes of root, whom no resource limit

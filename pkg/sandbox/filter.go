@@ -20,9 +20,6 @@ const newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 
 // forbidden fails with EPERM.
 var forbidden = []string{
-	// The network, and UNIX sockets, by which servers of this host are reached: a
-	// pair of connected ones is still to be had.
-	"socket", "connect", "bind", "listen", "accept", "accept4",
 	// Other processes.
 	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "pidfd_open", "pidfd_send_signal",
 	"kcmp", "setpriority", "move_pages", "migrate_pages",
@@ -45,6 +42,18 @@ var forbidden = []string{
 	"syslog", "vhangup", "nfsservctl", "mknod", "mknodat",
 	// Attributes of files, which Landlock does not look at.
 	"setxattr", "setxattrat", "lsetxattr", "fsetxattr", "removexattr", "removexattrat", "lremovexattr", "fremovexattr", "file_setattr",
+}
+
+// sockets are forbidden where the program has no network and files of its own: by UNIX
+// sockets servers of this host are reached. A pair of connected ones is still to be had.
+var sockets = []string{"socket", "connect", "bind", "listen", "accept", "accept4"}
+
+// noSockets are what is forbidden of them where it has: all but streams of UNIX sockets,
+// of which its own network and file system hold none of others. Managers of
+// multiprocessing and DataLoader workers hand over arrays by them.
+var noSockets = []seccomp.NameWithConditions{
+	argument("socket", 0, seccomp.NotEqual, unix.AF_UNIX),
+	argument("socket", 1, seccomp.BitsSet, unix.SOCK_DGRAM),
 }
 
 // forbiddenOf are calls that fail with EPERM by one of their arguments.
@@ -111,9 +120,22 @@ var newer = map[string]int{
 }
 
 // filters are the programs that look at system calls, as the kernel takes them:
-// instructions of 8 bytes each.
-var filters = sync.OnceValues(func() ([][]byte, error) {
-	programs, err := assembleAll()
+// instructions of 8 bytes each. ownSockets lets the program have UNIX sockets.
+func filters(ownSockets bool) ([][]byte, error) {
+	if ownSockets {
+		return withSockets()
+	}
+	return withoutSockets()
+}
+
+var withSockets, withoutSockets = filtersFor(true), filtersFor(false)
+
+func filtersFor(ownSockets bool) func() ([][]byte, error) {
+	return sync.OnceValues(func() ([][]byte, error) { return assembleFilters(ownSockets) })
+}
+
+func assembleFilters(ownSockets bool) ([][]byte, error) {
+	programs, err := assembleAll(ownSockets)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +154,10 @@ var filters = sync.OnceValues(func() ([][]byte, error) {
 		all = append(all, filter)
 	}
 	return all, nil
-})
+}
 
 // assembleAll makes the filters: the kernel applies the strictest.
-func assembleAll() ([][]bpf.Instruction, error) {
+func assembleAll(ownSockets bool) ([][]bpf.Instruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -144,9 +166,13 @@ func assembleAll() ([][]bpf.Instruction, error) {
 	known := func(names []string) []string { // an architecture may lack what an older one has
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := info.SyscallNames[name]; return !ok })
 	}
+	names, some := slices.Concat(forbidden, sockets), forbiddenOf
+	if ownSockets {
+		names, some = forbidden, slices.Concat(forbiddenOf, noSockets)
+	}
 	var all [][]bpf.Instruction
 	for _, group := range []seccomp.SyscallGroup{
-		{Names: known(forbidden), NamesWithCondtions: forbiddenOf, Action: fails(unix.EPERM)},
+		{Names: known(names), NamesWithCondtions: some, Action: fails(unix.EPERM)},
 		{Names: known(ignored), Action: fails(pretend)},
 		// Its flags are in memory, where no filter sees them: libraries take clone.
 		{Names: []string{"clone3"}, Action: fails(unix.ENOSYS)},

@@ -30,6 +30,12 @@ var usual = map[string]string{
 	"half of the memory":     "x=bytearray(200<<20); print('ok')",
 	"threads that wait":      "import threading\nq=threading.Barrier(9)\nfor _ in range(8): threading.Thread(target=q.wait).start()\nq.wait(); print('ok')",
 	"asyncio":                "import asyncio\nasync def f(): await asyncio.sleep(.01); return 'ok'\nprint(asyncio.run(f()))",
+	"a manager":              "import multiprocessing as m\ndef f(d,l): d['x']='ok'; l.append(1)\nwith m.Manager() as g:\n d,l=g.dict(),g.list(); p=m.Process(target=f,args=(d,l)); p.start(); p.join(); print(d['x'] if len(l)==1 else '')",
+	"a fork server":          "import multiprocessing as m\nif __name__=='__main__':\n c=m.get_context('forkserver'); p=c.Process(target=print,args=('ok',),kwargs={'flush':True}); p.start(); p.join()",
+	"an open file handed on": "import multiprocessing as m,os\nfrom multiprocessing import reduction\ndef f(q): print(os.read(q.get(timeout=60).detach(),9).decode())\nr,w=os.pipe(); os.write(w,b'ok'); q=m.Queue(); p=m.Process(target=f,args=(q,)); p.start(); q.put(reduction.DupFd(r)); p.join()",
+	"a server of its own":    "import socket,threading,tempfile\ns=socket.socket(socket.AF_UNIX); n=tempfile.mkdtemp()+'/s'; s.bind(n); s.listen()\nthreading.Thread(target=lambda: s.accept()[0].sendall(b'ok')).start()\nc=socket.socket(socket.AF_UNIX); c.connect(n); print(c.recv(9).decode())",
+	"a name without a file":  "import socket\ns=socket.socket(socket.AF_UNIX); s.bind('\\0lathe'); s.listen(); c=socket.socket(socket.AF_UNIX); c.connect('\\0lathe'); c.sendall(b'ok'); print(s.accept()[0].recv(9).decode())",
+	"remote objects":         "from multiprocessing.connection import Listener,Client\nimport threading\nl=Listener(family='AF_UNIX'); threading.Thread(target=lambda: l.accept().send(['ok'])).start(); print(Client(l.address).recv()[0])",
 	"file locks":             "import fcntl\nf=open('l','w'); fcntl.flock(f,fcntl.LOCK_EX); fcntl.lockf(f,fcntl.LOCK_EX); print('ok')",
 	"compressed files":       "import gzip,zipfile,tarfile\ngzip.open('x.gz','wt').write('ok'); zipfile.ZipFile('x.zip','w').writestr('a','b'); tarfile.open('x.tar','w').add('x.gz'); print(gzip.open('x.gz','rt').read())",
 	"processors":             "import os\nprint('ok' if os.cpu_count()>0 and len(os.sched_getaffinity(0))>0 else '')",
@@ -61,6 +67,13 @@ func TestSharedMemory(t *testing.T) {
 			if _, err := os.Stat(name); err == nil {
 				t.Errorf("%s is there", name)
 			}
+		}
+		// Nor is what waits in sockets without a process that has them open: connections to
+		// one that accepts none.
+		waiting := w.program(t, "import socket,time\ns=socket.socket(socket.AF_UNIX); s.bind('\\0x'); s.listen(4096)\nfor i in range(900):\n c=socket.socket(socket.AF_UNIX); c.connect('\\0x'); c.close()\ntime.sleep(60)")
+		waiting.Limits.Memory = 96 << 20
+		if r := w.do(t, waiting); r.End != OverMemory {
+			t.Errorf("900 connections that wait: %s, exit code %d, %d bytes at most: %s", r.End, r.ExitCode, r.PeakMemory, r.Stderr)
 		}
 		// What is there counts as memory, mapped or not, with and without a name; but see
 		// the package comment for a warm interpreter of an ordinary user.

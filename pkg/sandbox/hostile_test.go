@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,11 @@ var hostile = []struct{ what, script string }{
 	{"raw packets", "import socket; socket.socket(socket.AF_PACKET,socket.SOCK_RAW)"},
 	{"netlink", "import socket; socket.socket(socket.AF_NETLINK,socket.SOCK_RAW)"},
 	{"UNIX sockets", "import socket; socket.socket(socket.AF_UNIX).connect('/run/munge/munge.socket.2')"},
-	{"abstract UNIX sockets", "import socket; socket.socket(socket.AF_UNIX).bind('\\0lathe')"},
+	{"abstract UNIX sockets", "import socket; socket.socket(socket.AF_UNIX).connect('\\0ABSTRACT')"},
+	{"the socket of a server beside the answers", "import socket; socket.socket(socket.AF_UNIX).connect('OUTSIDE/s')"},
+	{"the socket of a server in a granted folder", "import socket; socket.socket(socket.AF_UNIX).connect('GRANTED/s')"},
+	{"datagrams", "import socket; socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)"},
+	{"packets in sequence of a raw socket", "import socket; socket.socket(socket.AF_UNIX,socket.SOCK_RAW)"},
 	{"datagrams of a pair", "import socket; socket.socketpair(socket.AF_UNIX,socket.SOCK_DGRAM)[0].sendto(b'x','/dev/log')"},
 	{"a raw pair", "import socket; socket.socketpair(socket.AF_UNIX,socket.SOCK_RAW)"},
 	{"a pair of TIPC", libc + "check(libc.socketpair(30,1,0,(ctypes.c_int*2)()))"},
@@ -130,8 +135,20 @@ func testHostile(t *testing.T, w way) {
 	outside := t.TempDir()
 	answers := filepath.Join(outside, "answers.csv")
 	fatal(t, os.WriteFile(answers, []byte("id,target\n"), 0o644))
+	granted, err := os.MkdirTemp("", "granted") // the names of sockets are short
+	fatal(t, err)
+	defer os.RemoveAll(granted)
+	servers := []string{"@" + filepath.Base(granted), filepath.Join(granted, "s")}
+	fatal(t, os.Symlink(outside, filepath.Join(granted, "outside")))
+	for _, name := range servers {
+		server, err := net.Listen("unix", name)
+		fatal(t, err)
+		defer server.Close()
+	}
+	fatal(t, os.Link(servers[1], filepath.Join(outside, "s")))
 	for _, c := range hostile {
-		p := w.program(t, strings.NewReplacer("ANSWERS", answers, "OUTSIDE", outside).Replace(c.script))
+		p := w.program(t, strings.NewReplacer("ANSWERS", answers, "OUTSIDE", outside, "GRANTED", granted, "ABSTRACT", servers[0][1:]).Replace(c.script))
+		p.Read = []string{granted}
 		r := w.do(t, p)
 		code := 1
 		if harmless[c.what] && w.protection != nil && w.protection.Landlock == 0 {

@@ -16,7 +16,8 @@ const (
 	readFile   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
 	readFolder = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	writeFile  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	// Programs make files, folders and links; no devices, sockets and pipes with names.
+	// Programs make files, folders and links; no devices and pipes with names, and sockets
+	// only where these lead to the program itself.
 	writeFolder = readFolder | writeFile | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 	useDevice = writeFile | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
@@ -126,8 +127,12 @@ var process = struct{ folders, files []string }{
 
 // rules are what the program may do with files. Of processes of its own namespace
 // it sees all, which are its own.
-func (p *Program) rules(devices []string, namespace bool) []rule {
+func (p *Program) rules(devices []string, protection Protection) []rule {
 	var rules []rule
+	write := uint64(writeFolder)
+	if protection.ownSockets() {
+		write |= unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
+	}
 	add := func(access uint64, paths ...string) {
 		for _, path := range paths {
 			rules = append(rules, rule{path, access, true})
@@ -135,9 +140,9 @@ func (p *Program) rules(devices []string, namespace bool) []rule {
 	}
 	add(readFolder, system.folders...)
 	add(readFile, system.files...)
-	if namespace {
+	if protection.namespace("mount") {
 		add(readFolder, "/proc")
-		add(writeFolder, sharedFolder)
+		add(write, sharedFolder)
 	} else {
 		add(readFolder, process.folders...)
 		add(readFile, process.files...)
@@ -152,7 +157,7 @@ func (p *Program) rules(devices []string, namespace bool) []rule {
 		rules = append(rules, rule{path, access, false})
 	}
 	for _, path := range p.Write {
-		rules = append(rules, rule{path, writeFolder, false})
+		rules = append(rules, rule{path, write, false})
 	}
 	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
 		add(readFile, resolved)

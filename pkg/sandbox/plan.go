@@ -57,10 +57,10 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 	}
 	pl := &plan{
 		Args: p.Args, Env: append(slices.Clone(p.Env), environ...), Dir: p.Dir, Seed: p.Seed, Write: p.Write, Limits: p.Limits, Rlimits: p.Limits.rlimits(),
-		Files: newRuleset(protection.Landlock, p.rules(devices, own)), Clone: protection.clone(),
+		Files: newRuleset(protection.Landlock, p.rules(devices, protection)), Clone: protection.clone(),
 	}
 	if protection.Seccomp {
-		if pl.Filters, err = filters(); err != nil {
+		if pl.Filters, err = filters(protection.ownSockets()); err != nil {
 			return nil, fmt.Errorf("making filters of system calls: %w", err)
 		}
 	}

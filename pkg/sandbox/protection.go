@@ -45,7 +45,7 @@ type required struct {
 // protections are what may be required: what it means, and by what of a host it is had.
 var protections = []required{
 	{Files, "only granted files can be opened (Landlock, or a mount namespace)", func(p Protection) bool { return p.Landlock >= 1 || p.namespace("mount") }},
-	{Network, "no socket of any family (seccomp, or a network namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("net") }},
+	{Network, "no network, and no socket of another program (seccomp, or a network namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("net") }},
 	{Signals, "no signal to processes outside (Landlock 6, or a PID namespace)", func(p Protection) bool { return p.Landlock >= 6 || p.namespace("pid") }},
 	{Processes, "no process outside can be seen (a PID namespace)", func(p Protection) bool { return p.namespace("pid") }},
 	{Paths, "files that are not granted are invisible, including their names and sizes (a mount namespace)", func(p Protection) bool { return p.namespace("mount") }},
@@ -171,6 +171,10 @@ func try(protection Protection) error {
 
 // namespace reports whether one is in force.
 func (p Protection) namespace(name string) bool { return slices.Contains(p.Namespaces, name) }
+
+// ownSockets reports whether UNIX sockets lead nowhere but to the program itself: those
+// with a name in the network, and those with a name among files.
+func (p Protection) ownSockets() bool { return p.namespace("net") && p.namespace("mount") }
 
 // clone are the flags of the namespaces.
 func (p Protection) clone() uintptr {

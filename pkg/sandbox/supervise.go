@@ -215,7 +215,7 @@ func followProgram(start starter, files []*os.File) (*Report, error) {
 	defer status.Close()
 	group := newGroup(p.Limits)
 	defer group.remove()
-	t := &tree{status: status, started: time.Now(), group: group, nested: p.View != nil}
+	t := &tree{status: status, started: time.Now(), group: group, nested: p.View != nil, sockets: p.View != nil && p.Clone&unix.CLONE_NEWNET != 0}
 	t.session, t.first, err = start(&p, append([]*os.File{plan, statusEnd, faults}, standard...))
 	for _, file := range append(standard, plan, statusEnd) {
 		file.Close()

@@ -18,6 +18,7 @@ type tree struct {
 	started time.Time
 	group   *group // of cgroups
 	nested  bool   // the first is ours
+	sockets bool   // it has a network of its own, in which all sockets are its own
 
 	report Report
 	ended  bool // the first process has

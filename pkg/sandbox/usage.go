@@ -44,6 +44,7 @@ func (t *tree) look(most int) use {
 	shared := map[string]int64{} // by device and inode
 	var sharedFiles string       // what begins the keys of the files of [sharedFolder]
 	u.memory, sharedFiles = t.sharedMemory()
+	u.memory += t.socketMemory()
 	u.cpu = t.cpu
 	entries, _ := readNames("/proc")
 	for _, name := range slices.Backward(entries) { // the newest are the last
@@ -75,7 +76,7 @@ func (t *tree) look(most int) use {
 		if !mapped(name, shared) {
 			u.memory += number(fields[20]) // all that it has mapped, as it hides it
 		}
-		opened(name, shared)
+		opened(name, shared, !t.sockets)
 	}
 	for key, size := range shared {
 		switch {
@@ -102,6 +103,19 @@ func (t *tree) sharedMemory() (bytes int64, files string) {
 		return 0, "" // it is not mounted yet, or has ended
 	}
 	return int64(fs.Blocks-fs.Bfree) * fs.Bsize, fmt.Sprintf("f%02x:%02x:", unix.Major(folder.Dev), unix.Minor(folder.Dev))
+}
+
+// socketMemory is what the UNIX sockets of the program's own network can hold: those that
+// wait in a queue or in another socket too, which are open in no process.
+func (t *tree) socketMemory() int64 {
+	if !t.sockets {
+		return 0
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(t.first) + "/net/unix")
+	if err != nil {
+		return 0 // it has ended
+	}
+	return int64(max(0, bytes.Count(text, []byte("\n"))-1)) * sentAhead()
 }
 
 func number(text []byte) int64 {
@@ -177,9 +191,9 @@ var sentAhead = sync.OnceValue(func() int64 {
 	return number(bytes.TrimSpace(text))
 })
 
-// opened adds the files in no folder that a process has open, and of pipes and
-// sockets the memory that they can hold: how much they do nothing shows.
-func opened(pid string, sizes map[string]int64) {
+// opened adds the files in no folder that a process has open, and of pipes and, where
+// that is asked for, sockets the memory that they can hold: how much they do nothing shows.
+func opened(pid string, sizes map[string]int64, sockets bool) {
 	folder := "/proc/" + pid + "/fd"
 	names, _ := readNames(folder) // one that has ended has none
 	for _, name := range names {
@@ -194,6 +208,9 @@ func opened(pid string, sizes map[string]int64) {
 		case os.ModeNamedPipe:
 			sizes["m pipe "+inode] = pipeBytes
 		case os.ModeSocket:
+			if !sockets {
+				continue // all of the network's are counted
+			}
 			sizes["m socket "+inode] = sentAhead()
 		}
 	}

@@ -19,7 +19,7 @@ const newRoot = "/proc"
 // sees, and no others. The same steps are taken by the sandbox and by a warm
 // interpreter.
 type step struct {
-	Do     string `json:"do"` // mount, folder, file, link, write, attributes, root
+	Do     string `json:"do"` // mount, hide, folder, file, link, write, attributes, root
 	Source string `json:"source,omitempty"`
 	Target string `json:"target"`
 	Type   string `json:"type,omitempty"`
@@ -71,6 +71,7 @@ func (p *Program) view(devices []string) []step {
 	for _, g := range grants {
 		v.grant(g.path, g.flags)
 	}
+	v.hideSockets()
 	v.folder("/proc")
 	v.steps = append(v.steps,
 		step{Do: "mount", Source: "proc", Target: newRoot + "/proc", Type: "proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC})
@@ -124,6 +125,7 @@ type viewer struct {
 type mounted struct {
 	path  string
 	flags uint64
+	own   bool // it is not the same path of the host
 }
 
 // sharedFolder is that of shared memory and of named semaphores, by which processes
@@ -141,7 +143,7 @@ func (v *viewer) shared(l Limits) {
 	if l.Memory > 0 {
 		data += fmt.Sprintf(",size=%d", l.Memory)
 	}
-	v.bound = append(v.bound, mounted{sharedFolder, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	v.bound = append(v.bound, mounted{sharedFolder, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, true})
 	v.steps = append(v.steps, step{Do: "mount", Source: "none", Target: newRoot + sharedFolder, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, Data: data})
 }
 
@@ -186,10 +188,34 @@ func (v *viewer) bind(source, target string, flags uint64) {
 			v.steps = append(v.steps, step{Do: "file", Target: newRoot + target})
 		}
 	}
-	v.bound = append(v.bound, mounted{target, flags})
+	v.bound = append(v.bound, mounted{target, flags, source != target})
 	v.steps = append(v.steps,
 		step{Do: "mount", Source: source, Target: newRoot + target, Flags: unix.MS_BIND | unix.MS_REC},
 		step{Do: "attributes", Target: newRoot + target, Flags: flags})
+}
+
+// hideSockets hides the sockets of servers that are in folders which the program sees: a
+// mount that is read-only does not keep anybody from connecting.
+func (v *viewer) hideSockets() {
+	text, _ := os.ReadFile("/proc/net/unix") // what cannot be read lists none
+	for line := range strings.Lines(string(text)) {
+		// NUM REFCOUNT PROTOCOL FLAGS TYPE STATE INODE PATH
+		at := strings.Index(line, " /")
+		if at < 0 {
+			continue
+		}
+		path := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
+		seen := false
+		for _, m := range v.bound { // the last of those that hold it is what is seen
+			if beneath(path, m.path) {
+				seen = !m.own
+			}
+		}
+		if info, err := os.Lstat(path); !seen || err != nil || info.Mode().Type() != os.ModeSocket {
+			continue
+		}
+		v.steps = append(v.steps, step{Do: "hide", Source: "/dev/null", Target: newRoot + path})
+	}
 }
 
 // folder makes a folder of the new root, and those above it.
@@ -208,6 +234,10 @@ func (s step) take() error {
 	switch s.Do {
 	case "mount":
 		err = unix.Mount(s.Source, s.Target, s.Type, uintptr(s.Flags), s.Data)
+	case "hide":
+		if err = unix.Mount(s.Source, s.Target, "", unix.MS_BIND, ""); err == unix.ENOENT {
+			err = nil // its server has ended
+		}
 	case "folder":
 		err = unix.Mkdir(s.Target, 0o755)
 	case "file":

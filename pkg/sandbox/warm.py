@@ -82,6 +82,9 @@ def take(step):
             "hiding files: mount %s" % step["target"],
             libc.mount(text(step.get("source")), target, text(step.get("type")), number(step.get("flags", 0)), text(step.get("data"))),
         )
+    elif do == "hide":
+        if os.path.lexists(target):
+            check("hiding files: hide %s" % step["target"], libc.mount(text(step["source"]), target, None, number(0x1000), None))
     elif do == "folder":
         os.mkdir(target, 0o755)
     elif do == "file":

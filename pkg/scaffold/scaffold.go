@@ -21,7 +21,8 @@ type Attempt struct {
 	Spoke bool // the policy has said something: a prompt may leave it no room
 	// Verdict is that on the attempt's last message; nil while it is not known.
 	Verdict *env.TurnVerdict
-	Seconds float64 // that the attempt's programs have run
+	Seconds float64 // that its scored turns have taken: programs and, under a budget, generation
+	Turns   int     // that have been scored
 }
 
 // Failed says that there is a score, and that it is not a success.
@@ -120,6 +121,9 @@ func Waves(s Scaffold, attempts int, traits env.Traits) int {
 	waves := len(trace.Attempts)*(traits.Waves-1) + 1
 	if next.Wait {
 		waves += (attempts - len(trace.Attempts)) * traits.Waves
+	}
+	if _, budget := s.(Budget); budget {
+		waves = min(waves, MostTurns)
 	}
 	return waves
 }

@@ -202,27 +202,3 @@ func (a AIDE) failedLeaves(t Trace, parents []int) []int {
 	}
 	return leaves
 }
-
-// Budget ends a trace when the programs of its attempts have run for so long.
-type Budget struct {
-	Scaffold
-	Seconds float64 // of execution; the policy's own time is not counted, for it is not the same twice
-}
-
-// Next needs the seconds of every attempt.
-func (b Budget) Next(t Trace, traits env.Traits) Next {
-	if next := b.Scaffold.Next(t, traits); next.Done {
-		return next
-	}
-	if !t.known() {
-		return Next{Wait: true}
-	}
-	var spent float64
-	for _, a := range t.Attempts {
-		spent += a.Seconds
-	}
-	if spent >= b.Seconds {
-		return Next{Done: true}
-	}
-	return b.Scaffold.Next(t, traits)
-}

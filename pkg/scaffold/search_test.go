@@ -141,6 +141,35 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetAlone: under a budget steps of 0 bound nothing. An attempt counts as a part of
+// the budget at least, which bounds the waves, and prompts without room end the trace.
+func TestBudgetAlone(t *testing.T) {
+	t.Parallel()
+	if Bound(0, 0) != 0 || Bound(3, 0) != 3 || Bound(3, 10) != 3 {
+		t.Errorf("bounds %d, %d, %d", Bound(0, 0), Bound(3, 0), Bound(3, 10))
+	}
+	budget := Budget{Scaffold: Chain{Steps: Bound(0, 10), Kind: shard.KindImprove}, Seconds: 10}
+	traits := env.Traits{Validated: true, Turns: 15, Waves: 15}
+	if n := Waves(budget, 1+Bound(0, 10), traits); n != MostTurns {
+		t.Errorf("%d waves, want %d", n, MostTurns)
+	}
+	quick := said(0.5)
+	quick.Turns = 1
+	attempts := make([]Attempt, MostTurns)
+	for i := range attempts {
+		attempts[i] = quick
+	}
+	if next := budget.Next(Trace{Attempts: attempts[:MostTurns-1]}, traits); next.Done {
+		t.Error("no time has passed, and the trace is over")
+	}
+	if next := budget.Next(Trace{Attempts: attempts}, traits); !next.Done {
+		t.Errorf("after %d turns: %+v", MostTurns, next)
+	}
+	if next := budget.Next(Trace{Attempts: []Attempt{quick, silent, silent}}, traits); !next.Done {
+		t.Errorf("two prompts without room: %+v", next)
+	}
+}
+
 // TestNoTestScore: what a scaffold chooses does not depend on anything that a
 // blind score lacks.
 func TestNoTestScore(t *testing.T) {

@@ -19,7 +19,7 @@ func TestContentDigestByHand(t *testing.T) {
 	u64 := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	text := func(s string) { u64(uint64(len(s))); b = append(b, s...) }
 	b = append(b, `lathe-rows/1
-score/v2.2
+score/v2.3
 instance_id string
 group_id string
 sample int32
@@ -34,7 +34,7 @@ feedback string
 extracted string
 validation_score float64
 embedding []float32
-turns []struct{step int32;part int32;outcome string;raw_score float64;normalized_score float64;reward float64;reward_parts []struct{name string;value float64;};milestones []string;execute_seconds float64;validation_score float64;feedback string;extracted string;cpu_seconds float64;fingerprint string;}
+turns []struct{step int32;part int32;outcome string;raw_score float64;normalized_score float64;reward float64;reward_parts []struct{name string;value float64;};milestones []string;execute_seconds float64;validation_score float64;feedback string;extracted string;cpu_seconds float64;fingerprint string;generate_seconds float64;}
 `...)
 	u64(1)
 	text("i")

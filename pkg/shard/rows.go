@@ -226,9 +226,13 @@ type TurnScore struct {
 	ValidationScore float64      `parquet:"validation_score"`
 	Feedback        string       `parquet:"feedback"`
 	Extracted       string       `parquet:"extracted"`
-	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"` // of the policy's program, on all cores
-	Fingerprint     string       `parquet:"fingerprint"`                  // of the policy's program, by which programs are compared; empty unless the recipe asks
+	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"`      // of the policy's program, on all cores
+	Fingerprint     string       `parquet:"fingerprint"`                       // of the policy's program, by which programs are compared; empty unless the recipe asks
+	GenerateSeconds float64      `parquet:"generate_seconds" lathe:"measured"` // that the policy took for the message; 0 unless the trace has a budget
 }
+
+// Seconds are those that count against a budget.
+func (t TurnScore) Seconds() float64 { return t.ExecuteSeconds + t.GenerateSeconds }
 
 // Score is a row of score/NNNNN.parquet: the score of one trace, in the
 // order of the rollout shard's traces. The columns beside Turns are those of
@@ -363,6 +367,8 @@ type EvaluationRow struct {
 	// EarlierTurns are the scores of the attempt's messages before its last,
 	// whose score the other columns are.
 	EarlierTurns []EvaluationTurn `parquet:"earlier_turns,list"`
+
+	GenerateSeconds float64 `parquet:"generate_seconds" lathe:"measured"` // that the policy took for the attempt's messages; 0 unless the trace has a budget
 }
 
 // EvaluationTurn is the score of one message of an attempt.
@@ -372,6 +378,8 @@ type EvaluationTurn struct {
 	RawScore       float64      `parquet:"raw_score"` // in the task's own unit
 	RewardParts    []RewardPart `parquet:"reward_parts,list"`
 	ExecuteSeconds float64      `parquet:"execute_seconds" lathe:"measured"`
+
+	GenerateSeconds float64 `parquet:"generate_seconds" lathe:"measured"`
 }
 
 // KindJoint stands between the kinds of a task that has several.

@@ -23,7 +23,7 @@ func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Majo
 func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2, Minor: 1} }
 
 // Schema names the table of scores.
-func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 2} }
+func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 3} }
 
 // Schema names the table of dispositions.
 func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2} }
@@ -35,7 +35,7 @@ func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 
 func (Usage) Schema() seal.Schema { return seal.Schema{Name: "usage", Major: 1} }
 
 // Schema names the table of evaluation responses.
-func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 4} }
+func (EvaluationRow) Schema() seal.Schema { return seal.Schema{Name: "evaluation", Major: 1, Minor: 5} }
 
 // Schema names the table of the tasks of a run.
 func (TaskRow) Schema() seal.Schema { return seal.Schema{Name: "task", Major: 1, Minor: 1} }

@@ -238,6 +238,7 @@ turns.feedback []STRING
 turns.extracted []STRING
 turns.cpu_seconds []DOUBLE
 turns.fingerprint []STRING
+turns.generate_seconds []DOUBLE
 attempt INT(32,true)
 node STRING
 protection STRING
@@ -282,6 +283,8 @@ earlier_turns.raw_score []DOUBLE
 earlier_turns.reward_parts.name []STRING
 earlier_turns.reward_parts.value []DOUBLE
 earlier_turns.execute_seconds []DOUBLE
+earlier_turns.generate_seconds []DOUBLE
+generate_seconds DOUBLE
 `)
 }
 
@@ -334,7 +337,7 @@ func TestPinnedBytes(t *testing.T) {
 		name, got, want string
 	}{
 		{"rollouts", shardtest.SHA256(encode(t, sampleRollouts, nil)), "3b5c321a6f1b4d594b589d5c2a63feb2f7df9c84eca7d7b271c9c890d556f411"},
-		{"no scores", shardtest.SHA256(encode(t, []Score{}, nil)), "ac6a71be1711513d1e62c7a0473925f6d79748f19e0853e9e792e4301b483e0e"},
+		{"no scores", shardtest.SHA256(encode(t, []Score{}, nil)), "c22db88a85a459a91db7b17ccc51677d95873927adc0739ff0cddf6c5b2a2878"},
 		{"metadata", shardtest.SHA256(encode(t, []Metric{{1, "learn", 0, "loss", 0.5}}, map[string]string{"b": "1", "a": "2"})), "d2f5c75b1c6c9f60d2efd142db0cf1663d395a8f5a021e8738a76805a32e721c"},
 	} {
 		if c.got != c.want {

@@ -71,7 +71,7 @@ func parseAction(message string) (a action, trouble string) {
 // scoreAction gives the score of an action. Only a valid submission is ok. An
 // action that is well formed and submits nothing is wrong, not invalid:
 // what is invalid is masked (MLE-RL §4.1).
-func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut bool) (scored, error) {
+func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut bool, left time.Duration) (scored, error) {
 	a, trouble := parseAction(message)
 	switch {
 	case cut:
@@ -79,9 +79,9 @@ func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut
 	case trouble != "":
 		return e.failed("bad action", trouble), nil
 	case a.Action == executeCode:
-		return e.submit(ctx, t, a.Params.Code)
+		return e.submit(ctx, t, a.Params.Code, left)
 	case a.Action == validateCode:
-		return e.validate(ctx, t, a.Params.Code)
+		return e.validate(ctx, t, a.Params.Code, left)
 	}
 	j := scored{reason: requestInfo, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeWrong}}
 	e.reward(&j.TurnVerdict, nil, 0)
@@ -89,8 +89,11 @@ func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut
 }
 
 // validate runs a program for a short time and grades nothing.
-func (e *Env) validate(ctx context.Context, t *task.Task, program string) (scored, error) {
-	wall := time.Duration(min(e.settings.Limits.ValidateSeconds, e.settings.limits(t).WallSeconds) * float64(time.Second))
+func (e *Env) validate(ctx context.Context, t *task.Task, program string, left time.Duration) (scored, error) {
+	if left <= 0 {
+		return e.late(), nil
+	}
+	wall := min(left, time.Duration(min(e.settings.Limits.ValidateSeconds, e.settings.limits(t).WallSeconds)*float64(time.Second)))
 	x, err := e.runner.run(ctx, t, program, wall)
 	if err != nil {
 		return scored{}, err

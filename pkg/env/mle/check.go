@@ -244,7 +244,7 @@ func (v *lineVerifier) competition(id, answers string) (*mlebench.Competition, e
 }
 
 func (v *lineVerifier) run(line checkLine, t *task.Task) (any, error) {
-	j, err := v.env.submit(context.Background(), t, *line.Program)
+	j, err := v.env.submit(context.Background(), t, *line.Program, noBudget)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (p *episode) Close() error { return nil }
 // message of the same context.
 func (p *episode) Next(_ context.Context, conversation []shard.Message, last *env.TurnVerdict) (env.Step, error) {
 	said := env.Said(conversation, 0)
-	if len(said) >= p.settings.MaxTurns {
+	if len(said) >= p.settings.MaxTurns || p.submittedAll(conversation, said) {
 		return env.Step{}, nil
 	}
 	if p.style.actions {
@@ -51,6 +51,27 @@ func (p *episode) Next(_ context.Context, conversation []shard.Message, last *en
 	}
 	prompt, err := p.Prompt(p.of, kind, env.Parent{Messages: conversation, Verdict: last})
 	return env.Step{Messages: prompt, Fresh: true}, err
+}
+
+// submittedAll reports whether the attempt has made all of its submissions.
+func (p *episode) submittedAll(conversation []shard.Message, said []int) bool {
+	submissions := 0
+	for _, at := range said {
+		if p.submits(conversation[at].Content) {
+			submissions++
+		}
+	}
+	return p.settings.MaxSubmissions > 0 && submissions >= p.settings.MaxSubmissions
+}
+
+// submits reports whether a message has a program that submits, valid or not.
+func (e *Env) submits(message string) bool {
+	if e.style.actions {
+		a, trouble := parseAction(message)
+		return trouble == "" && a.Action == executeCode
+	}
+	_, ok := e.programIn(message)
+	return ok
 }
 
 // observe is the result of an action.

@@ -30,7 +30,7 @@ func newGPUs() *gpus {
 func (g *gpus) take(ctx context.Context, n int) (devices []string, err error) {
 	if n > g.all {
 		return nil, exitcode.WithHint(exitcode.Unavailablef("a program is to have %d GPUs, and CUDA_VISIBLE_DEVICES gives %d to this process", n, g.all),
-			"give the score tasks GPUs in the site's profile, or set limits.gpus in task.yaml to 0")
+			"give the score tasks GPUs in the site's profile, or set env.limits.gpus or limits.gpus of task.yaml to 0")
 	}
 	if n == 0 {
 		return nil, nil

@@ -207,6 +207,7 @@ func TestSettings(t *testing.T) {
 		"env.limits.validate_seconds": func(s *Settings) { s.Limits.ValidateSeconds = 0 }, "env.feedback.max_tokens": func(s *Settings) { s.Feedback.MaxTokens = 29 },
 		"env.feedback.history": func(s *Settings) { s.Feedback.History = 0 }, "env.max_failed": func(s *Settings) { s.MaxFailed = 1.5 }, "env.style": func(s *Settings) { s.Style = "none" },
 		"env.grammar.buggy": func(s *Settings) { s.Grammar = &Grammar{Buggy: 2} }, "env.program.interpreter": func(s *Settings) { s.Program.Interpreter = " " },
+		"env.max_submissions": func(s *Settings) { s.MaxSubmissions = -1 }, "env.limits.gpus": func(s *Settings) { s.Limits.GPUs = new(-1) }, "env.program.read": func(s *Settings) { s.Program.Read = []string{"weights"} },
 		"env.sandbox.require": func(s *Settings) { s.Sandbox.Require = []string{"none"} }, "env.instrument": func(s *Settings) { s.Instrument = "rules" },
 		"env.instrument: needs":          func(s *Settings) { s.Instrument, s.Milestones = "assistant", "terminal" },
 		"env.validation":                 func(s *Settings) { s.Validation = "x" },

@@ -61,13 +61,31 @@ func (e *Env) values(t *task.Task) map[string]string {
 	return map[string]string{
 		"task_name": t.Name, "title": t.Title, "metric": t.Metric,
 		"task_description": t.Description, "data_preview": t.Preview, "data_files": strings.Join(files(t), ", "), "sample_submission": t.Sample,
-		"packages": "'" + strings.Join(e.settings.Program.Packages, "', '") + "'", "hardware": e.settings.Program.Hardware,
+		"packages": "'" + strings.Join(e.settings.Program.Packages, "', '") + "'", "hardware": e.settings.hardware(t), "weights": strings.Join(e.settings.Program.Read, ", "),
 		"wall_seconds":      strconv.FormatFloat(e.settings.limits(t).WallSeconds, 'g', -1, 64),
 		"validate_seconds":  strconv.FormatFloat(e.settings.Limits.ValidateSeconds, 'g', -1, 64),
 		"turns":             strconv.Itoa(e.settings.MaxTurns),
 		"validation_format": e.settings.Prompts.Validation,
 		"program":           e.style.starter, "response": "", "terminal_output": "", "debug_info": "", "memory": "", "score": "",
 	}
+}
+
+// hardware is what a program has, in words.
+func (s *Settings) hardware(t *task.Task) string {
+	if s.Program.Hardware != oneCore {
+		return s.Program.Hardware
+	}
+	counted := func(n int, what string) string {
+		if n == 1 {
+			return "one " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	text := counted(s.Program.Threads, "CPU core")
+	if gpus := s.limits(t).GPUs; gpus > 0 {
+		text += " and " + counted(gpus, "GPU")
+	}
+	return text
 }
 
 // files are the names of the public files.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 type runner struct {
 	settings    *Settings
 	interpreter func() (interpreter, error)
+	weights     func() ([]string, error) // folders of pretrained weights
 	warm        func() (*sandbox.Warm, error)
 	gpus        *gpus
 }
@@ -31,12 +33,17 @@ type runner struct {
 func newRunner(s *Settings) *runner {
 	r := &runner{settings: s, gpus: newGPUs()}
 	r.interpreter = sync.OnceValues(func() (interpreter, error) { return find(s.Program.Interpreter) })
+	r.weights = sync.OnceValues(func() ([]string, error) { return weightFolders(s.Program.Read) })
 	r.warm = sync.OnceValues(func() (*sandbox.Warm, error) {
 		python, err := r.interpreter()
 		if err != nil {
 			return nil, err
 		}
-		w := &sandbox.Warm{Env: r.environment(python, "/", "")}
+		weights, err := r.weights()
+		if err != nil {
+			return nil, err
+		}
+		w := &sandbox.Warm{Env: r.environment(python, weights, "/", "")}
 		// It lives as long as this process does.
 		if err := w.Start(context.Background(), python.path, s.Sandbox.Warm); err != nil {
 			return nil, fmt.Errorf("env.sandbox.warm: %w", err)
@@ -47,13 +54,13 @@ func newRunner(s *Settings) *runner {
 }
 
 // environment is all of a program's environment.
-func (r *runner) environment(python interpreter, scratch, public string) []string {
+func (r *runner) environment(python interpreter, weights []string, scratch, public string) []string {
 	threads := strconv.Itoa(r.settings.Program.Threads)
-	return append([]string{
+	return slices.Concat([]string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
 		"PUBLIC_RESOURCE_PATH=" + public, "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "MPLBACKEND=Agg",
 		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
-	}, python.arithmetic...)
+	}, python.arithmetic, weightVariables(weights))
 }
 
 // execute runs a sandboxed program: in a new interpreter, or in a fork of a warm one.
@@ -96,6 +103,10 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	if err != nil {
 		return x, err
 	}
+	weights, err := r.weights()
+	if err != nil {
+		return x, err
+	}
 	work, err := sandbox.NewWorkFolder("mle")
 	if err != nil {
 		return x, err
@@ -120,8 +131,8 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	}
 	defer r.gpus.giveBack(devices)
 	result, err := r.execute(ctx, sandbox.Program{
-		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(python, scratch, filepath.Join(scratch, "input")),
-		Read: append([]string{t.PublicDir}, python.folders...), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
+		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
+		Read: slices.Concat([]string{t.PublicDir}, python.folders, weights), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
 		Limits: sandbox.Limits{
 			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,
 			Disk: int64(limits.DiskMB) << 20, Files: maxFiles, Output: outputBytes,

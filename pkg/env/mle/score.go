@@ -42,12 +42,17 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 		return env.Verdict{}, err
 	}
 	v := env.Verdict{Turns: append([]env.TurnVerdict{}, a.Earlier...)}
+	left := noBudget
+	if a.SecondsLeft != nil {
+		left = time.Duration(*a.SecondsLeft * float64(time.Second))
+	}
 	for i := len(a.Earlier); i < len(a.Own); i++ {
 		cut := i == len(a.Own)-1 && a.Finish == finishLength
-		j, err := e.scoreMessage(ctx, t, a.Messages[a.Own[i]].Content, cut)
+		j, err := e.scoreMessage(ctx, t, a.Messages[a.Own[i]].Content, cut, left)
 		if err != nil {
 			return env.Verdict{}, err
 		}
+		left -= time.Duration(j.ExecuteSeconds * float64(time.Second))
 		v.Turns = append(v.Turns, j.TurnVerdict)
 		v.Reason, v.Protection = j.reason, j.protection
 	}
@@ -57,6 +62,12 @@ func (e *Env) Score(ctx context.Context, a env.Attempt) (env.Verdict, error) {
 
 const finishLength = "length"
 
+// noBudget is more than any program may take.
+const noBudget = time.Duration(math.MaxInt64)
+
+// budgetSpent is what is told of a program that would end after the trace's budget.
+const budgetSpent = "The program was stopped: the time of this attempt was used up."
+
 // scored is a score with what a row says beside it.
 type scored struct {
 	env.TurnVerdict
@@ -64,10 +75,10 @@ type scored struct {
 	protection string
 }
 
-// scoreMessage scores one message.
-func (e *Env) scoreMessage(ctx context.Context, t *task.Task, message string, cut bool) (scored, error) {
+// scoreMessage scores one message, whose program may take what is left of a budget.
+func (e *Env) scoreMessage(ctx context.Context, t *task.Task, message string, cut bool, left time.Duration) (scored, error) {
 	if e.style.actions {
-		return e.scoreAction(ctx, t, message, cut)
+		return e.scoreAction(ctx, t, message, cut, left)
 	}
 	if cut {
 		return e.failed("cut off", "The response was cut off at the length limit."), nil
@@ -76,7 +87,7 @@ func (e *Env) scoreMessage(ctx context.Context, t *task.Task, message string, cu
 	if !ok {
 		return e.failed("no program", "The response has no program in a fenced block."), nil
 	}
-	return e.submit(ctx, t, program)
+	return e.submit(ctx, t, program, left)
 }
 
 // failed is the score of a message that nothing was run for.
@@ -86,9 +97,20 @@ func (e *Env) failed(reason, feedback string) scored {
 	return j
 }
 
+// late is the score of a program for which a budget leaves no time.
+func (e *Env) late() scored {
+	j := e.failed("budget spent", budgetSpent)
+	j.Outcome = shard.OutcomeTimeout
+	return j
+}
+
 // submit runs a program and grades its submission.
-func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored, error) {
-	wall := time.Duration(e.settings.limits(t).WallSeconds * float64(time.Second))
+func (e *Env) submit(ctx context.Context, t *task.Task, program string, left time.Duration) (scored, error) {
+	if left <= 0 {
+		return e.late(), nil
+	}
+	limit := time.Duration(e.settings.limits(t).WallSeconds * float64(time.Second))
+	wall := min(limit, left)
 	source, err := e.instrumented(ctx, program)
 	if err != nil {
 		return scored{}, err
@@ -100,13 +122,8 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 	j := e.measured(x, program)
 	v := &j.TurnVerdict
 	e.readValidation(v, t, x.stdout)
-	switch e.settings.Milestones {
-	case "terminal":
+	if e.settings.Milestones == "terminal" {
 		v.Milestones = pysource.Milestones(x.stdout)
-	case "submission":
-		if x.End == sandbox.Exited && x.ExitCode == 0 && x.submission != nil {
-			v.Milestones = t.Grader.Milestones(x.submission)
-		}
 	}
 	trouble, reason, said := "", "", ""
 	score := 0.0
@@ -116,12 +133,19 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string) (scored,
 		if x.End == sandbox.OverTime {
 			v.Outcome, reason = shard.OutcomeTimeout, "timeout"
 		}
+		if x.End == sandbox.OverTime && wall < limit {
+			trouble, reason = budgetSpent, "budget spent"
+		}
 	case x.badFile != "":
 		trouble, reason = "The submission is not valid: "+x.badFile+".", "bad submission"
 	case x.submission == nil:
 		trouble, reason = "The program ended without a submission.csv.", "no submission"
 	default:
-		score, err = t.Grader.Score(x.submission)
+		var reached []string
+		score, reached, err = t.Grader.ScoreReached(x.submission)
+		if e.settings.Milestones == "submission" {
+			v.Milestones = reached
+		}
 		switch {
 		case err != nil:
 			trouble, reason = "The submission is not valid: "+err.Error()+".", "bad submission"

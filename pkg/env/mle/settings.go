@@ -2,6 +2,7 @@ package mle
 
 import (
 	_ "embed"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,14 +24,15 @@ const Name = "mle"
 
 // Settings are the fields of the section env.
 type Settings struct {
-	Style    string   `yaml:"style" choices:"ExIt,MLE-agents,AceGRPO,MLE-Dojo,short"` // whose prompts: those of ExIt App. B, of RL-MLE App. C, of AceGRPO App. C, MLE-Dojo's actions as MLE-RL App. B takes them, or a few words for policies of a million weights
-	MaxTurns int      `yaml:"max_turns"`                                              // messages of the policy in one trace; after each the program runs and the next prompt says what came of it
-	Prompts  Prompts  `yaml:"prompts"`
-	Program  Program  `yaml:"program"`
-	Limits   Limits   `yaml:"limits"`
-	Sandbox  Sandbox  `yaml:"sandbox"`
-	Feedback Feedback `yaml:"feedback"`
-	Grammar  *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
+	Style          string   `yaml:"style" choices:"ExIt,MLE-agents,AceGRPO,MLE-Dojo,short"` // whose prompts: those of ExIt App. B, of RL-MLE App. C, of AceGRPO App. C, MLE-Dojo's actions as MLE-RL App. B takes them, or a few words for policies of a million weights
+	MaxTurns       int      `yaml:"max_turns"`                                              // messages of the policy in one trace; after each the program runs and the next prompt says what came of it
+	MaxSubmissions int      `yaml:"max_submissions"`                                        // programs of one attempt that may submit; after the last the attempt is over; 0 for no bound
+	Prompts        Prompts  `yaml:"prompts"`
+	Program        Program  `yaml:"program"`
+	Limits         Limits   `yaml:"limits"`
+	Sandbox        Sandbox  `yaml:"sandbox"`
+	Feedback       Feedback `yaml:"feedback"`
+	Grammar        *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
 
 	Quality     string  `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt App. A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
 	Boards      string  `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
@@ -46,7 +48,8 @@ type Settings struct {
 // the style. {task_name}, {title}, {metric}, {task_description}, {data_preview},
 // {data_files}, {sample_submission}, {packages}, {hardware}, {wall_seconds} and
 // {validation_format} are the task's; {program}, {response} and
-// {terminal_output} those of the solution that is iterated on.
+// {terminal_output} those of the solution that is iterated on. {weights} are the
+// folders of env.program.read.
 type Prompts struct {
 	System     string `yaml:"system"`     // of the system message; empty for the style's own, as all of these
 	Draft      string `yaml:"draft"`      // of a first attempt
@@ -61,14 +64,18 @@ type Program struct {
 	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for
 	Threads     int      `yaml:"threads"`     // of numerical libraries, for each program; a score task runs as many programs at once as it has cores for
 	Packages    []string `yaml:"packages"`    // that prompts name
-	Hardware    string   `yaml:"hardware"`    // that prompts name
+	Hardware    string   `yaml:"hardware"`    // that prompts name; with one CPU core, the default, prompts count the threads and GPUs that a program has
+	Read        []string `yaml:"read"`        // absolute folders that programs may read beside the task's, such as pretrained weights; what they hold is not checked. HF_HOME is the first with a cache of Hugging Face (hub/models--…), TORCH_HOME the first with hub/checkpoints, and nothing is looked for on the network. $NAME is taken from the environment
 }
 
-// Limits bound each program in the place of the task's own limits; 0 takes the
-// task's.
+// Limits bound each program in the place of the task's own limits.
 type Limits struct {
 	WallSeconds     float64 `yaml:"wall_seconds"`     // of one run; 0 for the task's
 	MemoryMB        int     `yaml:"memory_mb"`        // of all its processes; 0 for the task's
+	Processes       int     `yaml:"processes"`        // at once, threads included; 0 for the task's
+	FileMB          int     `yaml:"file_mb"`          // of one file; 0 for the task's
+	DiskMB          int     `yaml:"disk_mb"`          // of all files together; 0 for the task's
+	GPUs            *int    `yaml:"gpus"`             // of one program, from those of the score task; null for the task's
 	ValidateSeconds float64 `yaml:"validate_seconds"` // of the run of validate_code
 }
 
@@ -99,6 +106,9 @@ type Data struct {
 	Demonstrations string `yaml:"demonstrations" path:"file"` // JSON lines {"task": pattern, "kind": "initial", "response"} for a warm start; of another kind than initial also "parent", the response that it goes on from, and "failed", what that one's program said as it failed
 }
 
+// oneCore is the hardware of a recipe that names none.
+const oneCore = "one CPU core"
+
 // validationFormat is the line that our prompts ask for.
 const (
 	validationFormat  = "Print the evaluation metric on the hold-out data on a line of its own, as `validation: 0.1234`."
@@ -110,7 +120,7 @@ func DefaultSettings() *Settings {
 	return &Settings{
 		Style: "ExIt", MaxTurns: 1,
 		Prompts:  Prompts{Validation: validationFormat},
-		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: "one CPU core"},
+		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: oneCore},
 		Limits:   Limits{ValidateSeconds: 30},
 		Sandbox:  Sandbox{Require: []string{sandbox.Files, sandbox.Network}},
 		Feedback: Feedback{MaxTokens: 500, Score: "validation", History: 3},
@@ -147,7 +157,14 @@ func (s *Settings) traits() env.Traits {
 func validate(c *config.Checker, s *Settings) {
 	c.AtLeast("env.max_turns", s.MaxTurns, 1)
 	c.AtLeast("env.program.threads", s.Program.Threads, 1)
+	c.AtLeast("env.max_submissions", s.MaxSubmissions, 0)
 	c.AtLeast("env.limits.memory_mb", s.Limits.MemoryMB, 0)
+	c.AtLeast("env.limits.processes", s.Limits.Processes, 0)
+	c.AtLeast("env.limits.file_mb", s.Limits.FileMB, 0)
+	c.AtLeast("env.limits.disk_mb", s.Limits.DiskMB, 0)
+	if s.Limits.GPUs != nil {
+		c.AtLeast("env.limits.gpus", *s.Limits.GPUs, 0)
+	}
 	c.NotNegative("env.limits.wall_seconds", s.Limits.WallSeconds)
 	c.Positive("env.limits.validate_seconds", s.Limits.ValidateSeconds)
 	c.AtLeast("env.feedback.max_tokens", s.Feedback.MaxTokens, 30)
@@ -164,6 +181,11 @@ func validate(c *config.Checker, s *Settings) {
 	}
 	if strings.TrimSpace(s.Program.Interpreter) == "" {
 		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")
+	}
+	for _, folder := range s.Program.Read {
+		if !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "$") {
+			c.Add("env.program.read", folder, "must be absolute or begin with a variable of the environment")
+		}
 	}
 	for _, name := range s.Sandbox.Require {
 		if !slices.Contains(sandbox.Names(), name) {
@@ -200,8 +222,16 @@ func (s *Settings) limits(t *task.Task) task.Limits {
 	if s.Limits.WallSeconds > 0 {
 		l.WallSeconds = s.Limits.WallSeconds
 	}
-	if s.Limits.MemoryMB > 0 {
-		l.MemoryMB = s.Limits.MemoryMB
+	for _, own := range []struct {
+		recipe int
+		limit  *int
+	}{{s.Limits.MemoryMB, &l.MemoryMB}, {s.Limits.Processes, &l.Processes}, {s.Limits.FileMB, &l.FileMB}, {s.Limits.DiskMB, &l.DiskMB}} {
+		if own.recipe > 0 {
+			*own.limit = own.recipe
+		}
+	}
+	if s.Limits.GPUs != nil {
+		l.GPUs = *s.Limits.GPUs
 	}
 	return l
 }

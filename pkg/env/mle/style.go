@@ -90,7 +90,7 @@ func styleOf(s Settings) style {
 
 // placeholders of templates.
 var placeholders = []string{
-	"task_name", "title", "metric", "task_description", "data_preview", "data_files", "sample_submission", "packages", "hardware",
+	"task_name", "title", "metric", "task_description", "data_preview", "data_files", "sample_submission", "packages", "hardware", "weights",
 	"wall_seconds", "validate_seconds", "turns", "validation_format", "program", "response", "terminal_output", "debug_info", "memory", "score",
 }
 

@@ -75,7 +75,7 @@ func (w *Worker) scoreInputs(t graph.Task) score.Inputs {
 	inputs := score.Inputs{
 		Plan: g.Plan(t.Node), FirstRow: first, LastRow: last, Rollout: w.Run.Dir.Sampled(t.Sampling(), t.Shard), Iteration: t.Iteration,
 		Shard: t.Shard, Of: g.Shards(t.Node), Output: w.Output.Sampled(t.Node, t.Shard), Evaluation: t.HeldOut(), Wave: t.Wave,
-		Policy: w.Run.Dir.Policy(0),
+		Policy: w.Run.Dir.Policy(0), Seconds: w.Run.Recipe.Seconds(t.HeldOut()),
 	}
 	if t.Wave > 0 {
 		inputs.Before = w.Run.Dir.Sampled(t.InWave(t.Wave-1), t.Shard)

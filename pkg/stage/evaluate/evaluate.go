@@ -147,7 +147,7 @@ func Measure(ctx context.Context, s rollout.Settings, environment env.Env, sampl
 			return nil, err
 		}
 		rows := batch.Rows(wave, policyVersion)
-		if scores, err = score.Verdicts(ctx, environment, instances, rows, scores); err != nil {
+		if scores, err = score.Verdicts(ctx, environment, instances, rows, scores, s.Evaluation.Seconds); err != nil {
 			return nil, err
 		}
 		if err := take(final, rows, scores); err != nil {
@@ -213,7 +213,7 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 			}
 		}
 		verdict := shard.TurnScore{Outcome: string(shard.OutcomeNoRoom)}
-		spoke, seconds := false, 0.0
+		spoke, executed, generated := false, 0.0, 0.0
 		earlier := []shard.EvaluationTurn{}
 		for _, turn := range t.Score.Turns {
 			if int(turn.Step) != step {
@@ -222,16 +222,17 @@ func (t Trace) attempts(task env.Task, transcript bool) []shard.EvaluationRow {
 			if spoke {
 				earlier = append(earlier, shard.EvaluationTurn{
 					Outcome: verdict.Outcome, Score: verdict.NormalizedScore, RawScore: verdict.RawScore,
-					RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: verdict.ExecuteSeconds,
+					RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: verdict.ExecuteSeconds, GenerateSeconds: verdict.GenerateSeconds,
 				})
 			}
 			verdict, spoke = turn, true
-			seconds += turn.ExecuteSeconds
+			executed += turn.ExecuteSeconds
+			generated += turn.GenerateSeconds
 		}
 		rows[step] = shard.EvaluationRow{
 			TaskID: task.ID, Kind: task.Kind, Level: int32(task.Level), Prompt: prompt(contexts[0]), Extracted: verdict.Extracted,
 			Score: verdict.NormalizedScore, Outcome: verdict.Outcome, ResponseTokens: tokens, Milestones: append([]string{}, verdict.Milestones...),
-			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: seconds, EarlierTurns: earlier,
+			AttemptKind: contexts[0].Kind, RawScore: verdict.RawScore, RewardParts: append([]shard.RewardPart{}, verdict.RewardParts...), ExecuteSeconds: executed, GenerateSeconds: generated, EarlierTurns: earlier,
 		}
 		if spoke {
 			rows[step].Response = said(contexts, transcript)

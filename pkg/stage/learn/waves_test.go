@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
@@ -27,7 +28,7 @@ func playWaves(r *stagetest.Rig, environment env.Env, plan string, first, last i
 	for wave := 0; ; wave++ {
 		ref := buffer.WaveRef{Rollout: r.Path(fmt.Sprintf("%s-w%d-rollout.parquet", name, wave)), Score: r.Path(fmt.Sprintf("%s-w%d-score.parquet", name, wave))}
 		in := rollout.Inputs{Plan: plan, FirstRow: first, LastRow: last, PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Wave: wave, Output: ref.Rollout}
-		judge := score.Inputs{Plan: plan, Rollout: ref.Rollout, Iteration: 1, Of: 1, Wave: wave, Output: ref.Score}
+		judge := score.Inputs{Plan: plan, Rollout: ref.Rollout, Iteration: 1, Of: 1, Wave: wave, Seconds: r.Recipe.Scaffold.Seconds, Output: ref.Score}
 		if wave > 0 {
 			in.Before = &waves[wave-1]
 			judge.Before = waves[wave-1].Score
@@ -118,6 +119,43 @@ func TestWaves(t *testing.T) {
 	}
 	if parts != 3 {
 		t.Errorf("traces have up to %d contexts, want 3", parts)
+	}
+}
+
+// TestBudget: under a budget that generation alone uses up each trace ends before its
+// second turn, and with time for all it is played to its end, every turn in a wave of its
+// own. A rollout that is run again ends where it did: it looks at sealed seconds alone.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	for seconds, short := range map[string]bool{"1e-9": true, "1e9": false} {
+		r := stagetest.New(t, "curriculum.name=uniform", "score.embedding=none", "factors=[]", "select=[]", "scaffold.seconds="+seconds)
+		plan, instances := r.Plan(9)
+		environment := stagetest.Turns{Env: r.Env, Of: 5, Fresh: func(turn int) bool { return turn%2 == 0 }, Wait: true}
+		ref, _ := playWaves(r, environment, plan, 0, len(instances), "budget")
+		turns, generated := 0, 0.0
+		for _, wave := range append([]buffer.WaveRef{{Score: ref.Score}}, ref.Later...) {
+			for _, row := range stagetest.Read[shard.Score](r, wave.Score) {
+				turns = max(turns, len(row.Turns))
+				for _, turn := range row.Turns {
+					generated += turn.GenerateSeconds
+					if turn.GenerateSeconds <= 0 {
+						t.Errorf("%s s: a turn took %g s to generate", seconds, turn.GenerateSeconds)
+					}
+				}
+			}
+		}
+		if (turns == 1) != short || generated == 0 {
+			t.Errorf("%s s: %d turns in %d waves", seconds, turns, 1+len(ref.Later))
+		}
+		again := rollout.Inputs{
+			Plan: plan, LastRow: len(instances), PolicyFolder: r.Policy(), Iteration: 1, Of: 1, Wave: 1, Output: r.Path("again.parquet"),
+			Before: &stage.WaveRef{Rollout: ref.Rollout, Score: ref.Score},
+		}
+		_, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, again)
+		r.Check(err)
+		if r.Digest(again.Output) != r.Digest(ref.Later[0].Rollout) {
+			t.Errorf("%s s: a rollout that is run again differs", seconds)
+		}
 	}
 }
 

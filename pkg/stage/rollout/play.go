@@ -6,6 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -49,6 +50,8 @@ func (t *Trace) start(ctx context.Context, environment env.Env) error {
 	switch {
 	case len(t.parts) == 0:
 		return t.attempt(ctx, environment, t.Kind, t.Prompt)
+	case waited == shard.WaitTurn && t.spent():
+		return nil
 	case waited == shard.WaitTurn:
 		conversation := t.conversation(t.step)
 		if err := t.open(ctx, environment, conversation); err != nil {
@@ -94,7 +97,7 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 	switch {
 	case err != nil:
 		return err
-	case step.Wait:
+	case step.Wait, verdict == nil && !step.Over() && t.counts(environment.Traits()):
 		t.waits, t.goingOn = shard.WaitTurn, false
 	case step.Over():
 		return t.nextAttempt(ctx, environment)
@@ -107,6 +110,20 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 		t.goingOn = true
 	}
 	return nil
+}
+
+// spent reports whether a budget leaves the trace no other turn. It looks at sealed
+// seconds alone, so a replay ends the trace where the run did.
+func (t *Trace) spent() bool {
+	budget, ok := t.Scaffold.(scaffold.Budget)
+	return ok && budget.Spent(t.choosing())
+}
+
+// counts reports whether every turn waits until its seconds are sealed with its score:
+// under a budget, where turns may wait.
+func (t *Trace) counts(traits env.Traits) bool {
+	_, ok := t.Scaffold.(scaffold.Budget)
+	return ok && traits.Waves >= traits.Turns
 }
 
 // nextAttempt begins what the scaffold wants after the attempts so far.

@@ -30,13 +30,19 @@ type Trace struct {
 	step     int // attempt that is under way
 	drafts   int // improvements of each of its messages before the environment sees it
 	verdicts map[int]*env.TurnVerdict
-	executed map[int]float64 // seconds of programs, by attempt
-	known    []judged        // in all samples of the instance, in the wave before
+	taken    map[int]taken // by attempt
+	known    []judged      // in all samples of the instance, in the wave before
 	waits    shard.Wait
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
 	goingOn  bool // the policy speaks next
 	blind    bool // scaffold and environment see scores without what held-out answers say
+}
+
+// taken is what the scored turns of an attempt have taken.
+type taken struct {
+	seconds float64
+	turns   int
 }
 
 // part is one context of a trace: what the policy has read and written since
@@ -155,8 +161,8 @@ func (t *Trace) choosing() scaffold.Trace {
 // attempts is what the scaffold sees of the trace.
 func (t *Trace) attempts() []scaffold.Attempt {
 	attempts := make([]scaffold.Attempt, t.step+1)
-	for step, seconds := range t.executed {
-		attempts[step].Seconds = seconds
+	for step, taken := range t.taken {
+		attempts[step].Seconds, attempts[step].Turns = taken.seconds, taken.turns
 	}
 	for _, p := range t.parts {
 		attempts[p.step].Kind = p.kind
@@ -195,9 +201,10 @@ func (t *Trace) Rows(wave int) []shard.Rollout {
 // resume takes up a trace that waits, from its rows and the score of it.
 // closes says whether a token ends a message.
 func (t *Trace) resume(rows []shard.Rollout, score shard.Score, closes func(token int32) bool) {
-	t.verdicts, t.executed = map[int]*env.TurnVerdict{}, map[int]float64{}
+	t.verdicts, t.taken = map[int]*env.TurnVerdict{}, map[int]taken{}
 	for _, row := range score.Turns {
-		t.executed[int(row.Step)] += row.ExecuteSeconds
+		so := t.taken[int(row.Step)]
+		t.taken[int(row.Step)] = taken{so.seconds + row.Seconds(), so.turns + 1}
 		verdict := env.TurnVerdictOf(row)
 		if t.blind {
 			verdict = verdict.Blind()

@@ -53,6 +53,7 @@ func TestAssistant(t *testing.T) {
 		{"a server", "{url: '" + server.URL + "', model: coder}", func(f string) bool { return f == "two" }, shard.OutcomeWrong},
 		{"a server that refuses", "{url: '" + down.URL + "', model: coder}", nil, shard.OutcomeInfra},
 		{"a policy", "{policy: '" + folder + "', max_new_tokens: 8}", func(f string) bool { return f != "" && f != "two" }, shard.OutcomeWrong},
+		{"a policy, in evaluations too", "{policy: '" + folder + "', max_new_tokens: 8, backend: cpu, evaluations: true}", func(f string) bool { return f != "" && f != "two" }, shard.OutcomeWrong},
 	} {
 		r := stagetest.New(t, "score.assistant="+c.settings)
 		plan, instances := r.Plan(3)
@@ -67,8 +68,8 @@ func TestAssistant(t *testing.T) {
 			_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, e, score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: output, Evaluation: evaluation})
 			r.Check(err)
 			if evaluation {
-				if e.assistant != nil {
-					t.Errorf("%s: an evaluation has an assistant", c.name)
+				if (e.assistant != nil) != r.Recipe.Score.Assistant.Evaluations {
+					t.Errorf("%s: whether an evaluation has an assistant is wrong", c.name)
 				}
 				continue
 			}

@@ -37,6 +37,8 @@ type Inputs struct {
 	Evaluation bool
 	Wave       int
 	Before     string // the score file of the wave before; empty for wave 0
+	// Seconds is the budget of a trace, generation and programs; 0 for none.
+	Seconds float64
 	// Policy is the folder of any version: all have the same tokenizer, by which
 	// what an environment tells the policy is cut. Empty where it is not known.
 	Policy string
@@ -78,9 +80,9 @@ func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
-	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, log: job.Log}
+	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, budget: in.Seconds, log: job.Log}
 	assisted, helped := environment.(env.Assisted)
-	if helped && spec.Assistant != nil && !in.Evaluation {
+	if helped && spec.Assistant != nil && (!in.Evaluation || spec.Assistant.Evaluations) {
 		assistant, release, err := openAssistant(job, spec.Assistant)
 		if err != nil {
 			return seal.Manifest{}, err
@@ -270,6 +272,7 @@ type scorer struct {
 	environment env.Env
 	attempt     seal.Attempt  // that a row names
 	embedding   string        // of the recipe
+	budget      float64       // seconds of a trace; 0 for none
 	journal     *seal.Journal // nil where scores are quick
 	log         func(format string, args ...any)
 }
@@ -303,8 +306,10 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 		return v, nil // nothing was said: our failure, or a preemption
 	}
 	last, found := env.NoRoom(), false
+	clock := newClock(s.budget, rows, before)
 	for _, attempt := range attemptsOf(task, rows) {
 		attempt.Earlier = earlierTurns(before, attempt.step)
+		attempt.SecondsLeft = clock.left()
 		own, err := s.ask(ctx, attempt)
 		if err == nil {
 			err = s.bound(&own, task, first.Name())
@@ -320,6 +325,10 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 		for i, turn := range own.Turns {
 			row := turn.Row()
 			row.Step, row.Part = int32(attempt.step), attempt.parts[i]
+			if i >= len(attempt.Earlier) {
+				row.GenerateSeconds = clock.generated[row.Part]
+				clock.generated[row.Part] = 0 // a wave adds one message under a budget
+			}
 			v.Score.Turns = append(v.Score.Turns, row)
 		}
 		if len(attempt.Own) > 0 || !found { // an attempt without room leaves the one before
@@ -331,11 +340,11 @@ func (s scorer) trace(ctx context.Context, task env.Task, rows []shard.Rollout, 
 }
 
 // Verdicts are those on traces that are in memory, in their order. before are
-// those of the wave before, if there was one. What cannot be scored is an
-// error.
-func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score) ([]shard.Score, error) {
+// those of the wave before, if there was one. budget is that of a trace in seconds, 0 for
+// none. What cannot be scored is an error.
+func Verdicts(ctx context.Context, environment env.Env, instances []shard.Instance, rows []shard.Rollout, before []shard.Score, budget float64) ([]shard.Score, error) {
 	tasks, earlier := tasksOf(instances), byName(before)
-	s := scorer{environment: environment, log: func(string, ...any) {}}
+	s := scorer{environment: environment, budget: budget, log: func(string, ...any) {}}
 	traces := shard.Traces(rows)
 	scores := make([]shard.Score, len(traces))
 	for i, trace := range traces {
