@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,7 +111,8 @@ func pool(t *testing.T, path, tokenizer string, rows ...shard.PoolRow) string {
 
 // The first loss of a policy whose weights are next to nothing is that of 256 bytes and 4
 // special tokens alike, ln 260 for each target, however its tokens are split into passes.
-// A step counts all tokens of its rows; the steps go through the rows of a pool in order.
+// A step counts all tokens of its rows. By Adam, its first step moves a weight by the rate,
+// here a quarter of 0.01 in a warmup of 4 steps.
 func TestFirstLoss(t *testing.T) {
 	t.Parallel()
 	rows := []shard.PoolRow{
@@ -118,13 +120,23 @@ func TestFirstLoss(t *testing.T) {
 		{TokenIDs: []int32{1, 4, 5, 6, 7}, LossMask: []bool{false, false, false, true, false}},
 	}
 	for _, passTokens := range []int{0, 1, 4, 64} {
-		r, s, own := forPools(t, "policy.new.initializer_range=1e-9", "warm_start.batch=2")
+		r, s, own := forPools(t, "policy.new.initializer_range=1e-9", "warm_start.batch=2",
+			"warm_start.optimizer.warmup_steps=4", "warm_start.optimizer.learning_rate=0.01", "warm_start.optimizer.epsilon=1e-20")
 		s.MicroBatchTokens = passTokens
 		in := warm.Inputs{Chunk: 1, LastStep: 1, PolicyOutput: r.Path("policy"), Pool: r.Path("pool.parquet")}
 		in.PoolSHA256 = pool(t, in.Pool, own, rows...)
 		m, err := warm.Run(r.Context(), r.Job, s, r.Env, in)
 		if err != nil || math.Abs(m.Metrics["loss"]-math.Log(260)) > 1e-5 || m.Metrics["tokens"] != 8 || m.Metrics["optimizer_steps"] != 1 || len(m.Inputs) != 1 {
 			t.Errorf("passes of %d tokens: %v, %v", passTokens, m.Metrics, err)
+		}
+		_, weights, err := checkpoint.Load(r.Path("policy"))
+		r.Check(err)
+		if moved := float64(slices.Max(weights[0].Data)); math.Abs(moved-0.0025) > 1e-7 {
+			t.Errorf("passes of %d tokens: %s moves by %g", passTokens, weights[0].Name, moved)
+		}
+		in.Chunk, in.FirstStep, in.LastStep, in.PolicyOutput, in.Policy = 2, 1, 3, r.Path("next"), r.Path("policy")
+		if m, err = warm.Run(r.Context(), r.Job, s, r.Env, in); err != nil || m.Metrics["tokens"] != 16 {
+			t.Errorf("two more steps: %v, %v", m.Metrics, err)
 		}
 	}
 }
@@ -184,8 +196,8 @@ func TestNewPolicies(t *testing.T) {
 	if config.VocabSize != 260 || config.HeadDim != 16 || config.BOSTokenID != -1 || len(config.EOSTokenIDs) != 1 || weights[0].DType != "BF16" {
 		t.Errorf("%+v of %s", config, weights[0].DType)
 	}
-	if shape := warm.Shape(s.Policy); shape.VocabSize != 260 {
-		t.Errorf("%d tokens", shape.VocabSize)
+	if inputs, err := warm.CheckData(s, r.Env, "", r.Dir); warm.Shape(s.Policy).VocabSize != 260 || inputs != nil || err != nil {
+		t.Errorf("%d tokens, data %v, %v", warm.Shape(s.Policy).VocabSize, inputs, err)
 	}
 	for _, from := range []string{folder, ""} {
 		format, positions, err := warm.Chat(s.Policy, r.Env, from)
