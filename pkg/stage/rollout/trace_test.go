@@ -296,20 +296,6 @@ func TestBatchMetrics(t *testing.T) {
 	}
 }
 
-// The mean over the tokens of the last attempt: 1 token of the first context and 3 of the
-// second weigh 1/4 and 3/4.
-func TestMeanOf(t *testing.T) {
-	t.Parallel()
-	own := func(step int32, mask ...bool) shard.Rollout { return shard.Rollout{Step: step, LossMask: mask} }
-	trace := []shard.Rollout{own(0, true), own(1, false, true), own(1, true, true, true, false)}
-	if got := meanOf(trace, [][]float32{{9, 9}, {4, 0}, {0, 8}}); !slices.Equal(got, []float32{1, 6}) {
-		t.Errorf("%v", got)
-	}
-	if got := meanOf([]shard.Rollout{own(0, false)}, [][]float32{{0}}); !slices.Equal(got, []float32{0}) {
-		t.Errorf("of nothing: %v", got)
-	}
-}
-
 // Which streams draw what: no two contexts, drafts or samples share one, and a name of its
 // own changes with each of its parts alone.
 func TestStreams(t *testing.T) {
