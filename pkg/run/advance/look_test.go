@@ -127,7 +127,8 @@ func TestFallenGate(t *testing.T) {
 }
 
 // A task that ran out of time is submitted again alone, with twice the time, unless the
-// cluster does not give that; the gate follows the array. Faulty nodes are kept out of.
+// cluster does not give that; the gate follows the array. Faulty nodes are kept out of,
+// unless there are no others.
 func TestSubmitAgain(t *testing.T) {
 	rollouts := runtest.Node(graph.StageRollout, 1)
 	for name, c := range map[string]struct {
@@ -140,6 +141,7 @@ func TestSubmitAgain(t *testing.T) {
 		"taken":    {[2]string{"TIMEOUT", "OUT_OF_MEMORY"}, "", 120, 8, false},
 		"too long": {[2]string{"TIMEOUT", "TIMEOUT"}, `case "$s" in *time=120*|*time=02:*) echo "sbatch: error: Requested time limit is invalid" >&2; exit 1;; esac;`, 0, 0, false},
 		"nodes":    {[2]string{"NODE_FAIL", "NODE_FAIL"}, "", 0, 0, true},
+		"no other": {[2]string{"NODE_FAIL", "NODE_FAIL"}, `case "$*$s" in *exclude=n1*) echo "sbatch: error: Requested node configuration is not available" >&2; exit 1;; esac;`, 0, 0, true},
 	} {
 		r, jobs := history(t, 0)
 		r.Recipe.Resources.Stages.Rollout.Minutes, r.Recipe.Resources.Stages.Rollout.MemoryGB = 60, 4
