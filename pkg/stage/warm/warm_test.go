@@ -173,13 +173,30 @@ func TestStopLoss(t *testing.T) {
 	first, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 50, PolicyOutput: r.Path("1"), OptimizerOutput: r.Path("1.optim"), PolicyVersion: -1})
 	r.Check(err)
 	steps, sum := first.Metrics["optimizer_steps"], first.Metrics["recent_loss_sum"]
-	if mean := sum / (1 - math.Pow(0.95, steps)); steps < 2 || steps > 49 || steps != first.Metrics["recent_loss_steps"] || mean >= 5.5 || first.PolicyVersion != -1 {
+	if mean := sum / (1 - math.Pow(0.95, steps)); steps < 2 || steps > 49 || steps != first.Metrics["recent_loss_steps"] || mean >= 5.5 || first.PolicyVersion != -1 || first.Shard != 0 || first.Of != 1 {
 		t.Errorf("stopped after %v", first.Metrics)
 	}
 	second, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 2, FirstStep: 50, LastStep: 100, Policy: r.Path("1"), Optimizer: r.Path("1.optim"), PolicyOutput: r.Path("2")})
 	r.Check(err)
 	if second.Metrics["optimizer_steps"] != 0 || second.Metrics["recent_loss_sum"] != sum || len(second.Inputs) != 2 || second.Inputs[0].ContentSHA256 != first.ContentSHA256 {
 		t.Errorf("after it: %v from %v", second.Metrics, second.Inputs)
+	}
+}
+
+// The first checkpoint of adapters seals what they adapt, and a later one reads it.
+func TestBaseOfAdapters(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "warm_start.batch=2")
+	s := warm.SettingsOf(r.Recipe)
+	in := warm.Inputs{Chunk: 1, LastStep: 1, PolicyOutput: r.Path("1"), OptimizerOutput: r.Path("1.optim"), Base: r.Path("base")}
+	_, err := warm.Run(r.Context(), r.Job, s, r.Env, in)
+	r.Check(err)
+	base := r.Digest(in.Base)
+	in = warm.Inputs{Chunk: 2, FirstStep: 1, LastStep: 2, Policy: r.Path("1"), Optimizer: r.Path("1.optim"), PolicyOutput: r.Path("2"), Base: r.Path("base")}
+	_, err = warm.Run(r.Context(), r.Job, s, r.Env, in)
+	r.Check(err)
+	if r.Digest(in.Base) != base || r.Digest(r.Path("1")) == r.Digest(r.Path("2")) {
+		t.Error("a later checkpoint makes another base, or learns nothing")
 	}
 }
 
