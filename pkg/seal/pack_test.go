@@ -70,7 +70,7 @@ func TestPack(t *testing.T) {
 	if len(m.Members) != 3 || m.Members[1].Name != "00003.parquet" || m.Members[1].Bytes != 2 || m.Members[1].ManifestBytes != int64(len(manifests[1])) {
 		t.Errorf("members %+v", m.Members)
 	}
-	must.Do(t, w.Abort()) // which does nothing now
+	must.Do(t, w.Abort())                                        // which does nothing now
 	other := filepath.Join(t.TempDir(), filepath.Base(paths[2])) // where no pack holds it
 	write(t, other, "sealed again")
 	put(t, paths[2], get(t, other))
