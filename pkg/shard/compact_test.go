@@ -163,7 +163,7 @@ func TestPackDamage(t *testing.T) {
 	m := must.Get(Compact(ctx, paths, shardtest.Attempt))(t)
 	pack := filepath.Join(dir, "00000-00999.parquet")
 	whole := shardtest.Get(t, pack)
-	for at := 0; at < len(whole); at += 13 {
+	for at := 0; at < len(whole); at += 31 {
 		broken := bytes.Clone(whole)
 		broken[at] ^= 0x10
 		shardtest.Put(t, pack, broken)

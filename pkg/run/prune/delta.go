@@ -14,12 +14,10 @@ import (
 )
 
 // writeDelta stores policy version k as its difference from the kept version before it,
-// and returns the size of the delta in bytes: 0 where one of the two is not there.
+// and returns the size of the delta in bytes: 0 where one of the two is not there. Version
+// k itself is none of the kept ones.
 func writeDelta(ctx context.Context, d graph.Dir, k int, o Options) (bytes int64, err error) {
 	base, policy, path := d.Policy(k-k%o.KeepEvery), d.Policy(k), d.Delta(k)
-	if base == policy {
-		return 0, nil
-	}
 	if m, sealed, err := seal.Check(ctx, path, seal.Options{}); err != nil || sealed {
 		return m.Bytes, err
 	}

@@ -15,9 +15,12 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
+	"github.com/lathe-rl/lathe/pkg/stage/score"
 	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
@@ -277,5 +280,40 @@ func TestTurnsAfterStopStrings(t *testing.T) {
 	}
 	if shown == 0 {
 		t.Error("no turn follows one that a stop string ended: the test shows nothing")
+	}
+}
+
+// Traces that wait for the score of their first message and go on in the next wave come out
+// as those that need not wait, by the same tokens; a wave counts what it adds alone.
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "rollout.group=3")
+	plan, _ := r.Plan(4)
+	play := func(name string, wave int, before *stage.WaveRef, environment stagetest.Turns) ([]shard.Rollout, seal.Manifest) {
+		m, err := rollout.Run(r.Context(), r.Job, rollout.SettingsOf(r.Recipe), environment, rollout.Inputs{
+			Plan: plan, LastRow: 4, PolicyFolder: r.Policy(), PolicyVersion: 3, Iteration: 1, Of: 1, Output: r.Path(name), Wave: wave, Before: before,
+		})
+		r.Check(err)
+		return stagetest.Read[shard.Rollout](r, r.Path(name)), m
+	}
+	want, whole := play("whole", 0, nil, stagetest.Turns{Env: r.Env, Of: 2})
+	waiting := stagetest.Turns{Env: r.Env, Of: 2, Wait: true}
+	first, m := play("first", 0, nil, waiting)
+	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, waiting, score.Inputs{Plan: plan, Rollout: r.Path("first"), Iteration: 1, Of: 1, Output: r.Path("scores")})
+	r.Check(err)
+	second, last := play("second", 1, &stage.WaveRef{Rollout: r.Path("first"), Score: r.Path("scores")}, waiting)
+	again := map[shard.TraceName]shard.Rollout{}
+	for _, row := range append(first, second...) {
+		again[row.Name()] = row
+	}
+	for _, row := range want {
+		got := again[row.Name()]
+		if diff := cmp.Diff(row.Messages, got.Messages); diff != "" || !slices.Equal(row.TokenIDs, got.TokenIDs) || !slices.Equal(row.LogProbs, got.LogProbs) || row.Turns != got.Turns || got.Waits != "" && got.Wave == 1 || got.PolicyVersion != 3 {
+			t.Errorf("%v of version %d, wave %d, waits %q: messages (-whole +in waves):\n%s", row.Name(), got.PolicyVersion, got.Wave, got.Waits, diff)
+		}
+	}
+	if len(second) == 0 || len(second) != int(m.Metrics["waiting"]) || whole.Metrics["tokens_read_again"] != 0 || last.Metrics["tokens_read_again"] == 0 ||
+		m.Metrics["response_tokens"]+last.Metrics["response_tokens"] != whole.Metrics["response_tokens"] || last.PolicyVersion != 3 || len(last.Inputs) != len(m.Inputs)+2 || last.Usage != nil {
+		t.Errorf("%d rows in the second wave; metrics of the whole %v, of the waves %v and %v; inputs %v", len(second), whole.Metrics, m.Metrics, last.Metrics, last.Inputs)
 	}
 }

@@ -51,7 +51,7 @@ func newAudit() *audit {
 func (a *audit) add(row shard.Score, why, form string, others []env.Other) {
 	a.min, a.max = min(a.min, row.Reward), max(a.max, row.Reward)
 	reason := reasonOf(row, why)
-	if !a.reasons[reason] && len(a.reasons) == maxReasons {
+	if !a.reasons[reason] && len(a.reasons) >= maxReasons {
 		reason = "other"
 	}
 	a.reasons[reason] = true

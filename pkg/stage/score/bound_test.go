@@ -45,7 +45,11 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: it is logged %q, want %q", c.what, text, c.log)
 		}
 	}
-	s := scorer{log: t.Logf}
+	logged := 0
+	s := scorer{log: func(string, ...any) { logged++ }}
+	if err := s.bound(&env.Verdict{TurnVerdict: env.TurnVerdict{Reward: 2e9}}, env.Task{}, shard.TraceName{}); err != nil || logged != 1 {
+		t.Errorf("without turns: logged %d times, %v", logged, err)
+	}
 	v := env.Verdict{TurnVerdict: env.TurnVerdict{Reward: math.NaN()}}
 	if err := s.bound(&v, env.Task{ID: "pizza"}, shard.TraceName{}); err == nil || !strings.Contains(err.Error(), `task "pizza"`) || !strings.Contains(err.Error(), "reward is not a number") {
 		t.Errorf("no number: %v", err)

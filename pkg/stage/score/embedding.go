@@ -59,8 +59,8 @@ func (s scorer) embedded(rows []shard.Rollout) string {
 			said = append(said, row.Messages[at].Content)
 		}
 	}
-	if !s.environment.Traits().Transcript && len(said) > 1 {
-		said = said[len(said)-1:]
+	if !s.environment.Traits().Transcript {
+		said = said[max(0, len(said)-1):]
 	}
 	return strings.Join(said, "\n")
 }

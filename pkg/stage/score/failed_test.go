@@ -41,10 +41,12 @@ func TestTooManyFailed(t *testing.T) {
 		}
 		return nil
 	}}
+	logged := 0
+	r.Job.Log = func(string, ...any) { logged++ }
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
 	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in)
-	if err == nil || !strings.Contains(err.Error(), "2 of 5 responses could not be scored; the first: no cage can be built here") {
-		t.Errorf("two of five, 0.2 borne: %v", err)
+	if logged != 2 || err == nil || !strings.Contains(err.Error(), "2 of 5 responses could not be scored; the first: no cage can be built here") {
+		t.Errorf("two of five, 0.2 borne: logged %d, %v", logged, err)
 	}
 	if asked != 3+2*3 {
 		t.Errorf("asked %d times, want once for each verdict and three times for each failure", asked)
@@ -62,6 +64,13 @@ func TestTooManyFailed(t *testing.T) {
 	}
 	if _, err := os.Stat(seal.JournalPath(in.Output)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the journal of a sealed shard: %v", err)
+	}
+
+	// What the wave before has scored is not asked for again, and it is cited.
+	asked, in.Before, in.Output, in.Evaluation = 0, in.Output, r.Path("next.parquet"), true
+	m, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in)
+	if err != nil || asked != 3 || m.Stage != "evalscore" || len(m.Inputs) != 3 || m.Inputs[2].Path != "score.parquet" {
+		t.Errorf("in the next wave: asked %d times, %s from %v, %v", asked, m.Stage, m.Inputs, err)
 	}
 }
 

@@ -38,8 +38,13 @@ func TestRowsOfFiles(t *testing.T) {
 	t.Parallel()
 	r, s, inputs, _ := ofRows(t)
 	whole := r.Path("whole")
+	logged := ""
+	r.Job.Log = func(format string, args ...any) { logged += fmt.Sprintf(format, args...) + "\n" }
 	m, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 24, Data: inputs, DataFolder: r.Dir, PolicyOutput: whole})
 	must.Do(t, err)
+	if !strings.HasPrefix(logged, "warm start: 32 rows to learn from, 8 held out, 0 left out as too long, 0 that ask problems of the evaluation; 24 steps are 6.00 epochs\n") || strings.Count(logged, "warm start step ") != 1 || !strings.Contains(logged, "step 24 of at most 24: ") {
+		t.Errorf("logged %q", logged)
+	}
 	before, after := m.Metrics["held_out_loss_before"], m.Metrics["held_out_loss"]
 	if !(after > 0 && after < before) || m.Metrics["optimizer_steps"] != 24 {
 		t.Errorf("loss of held-out rows %g before and %g after %g steps", before, after, m.Metrics["optimizer_steps"])
@@ -52,7 +57,7 @@ func TestRowsOfFiles(t *testing.T) {
 		Chunk: 2, FirstStep: 10, LastStep: 24, Data: inputs, DataFolder: r.Dir, Policy: r.Path("first"), Optimizer: r.Path("moments"), PolicyOutput: r.Path("second"),
 	})
 	must.Do(t, err)
-	if r.Digest(whole) != r.Digest(r.Path("second")) || last.Metrics["held_out_loss"] != after {
+	if _, again := last.Metrics["held_out_loss_before"]; again || r.Digest(whole) != r.Digest(r.Path("second")) || last.Metrics["held_out_loss"] != after {
 		t.Errorf("in two checkpoints the policy is another, or its loss of held-out rows: %g and %g", last.Metrics["held_out_loss"], after)
 	}
 }
@@ -86,5 +91,10 @@ func TestRowsRefused(t *testing.T) {
 	s.WarmStart.Data.Overlong = "skip"
 	if _, err := warm.CheckData(s, r.Env, "", r.Dir); err != nil {
 		t.Errorf("with such rows left out: %v", err)
+	}
+	held := fmt.Sprintf(`{"q": %q, "solution": "2"}`+"\n", r.Env.Set().Tasks(env.Test)[0].Question)
+	must.Do(t, os.WriteFile(file, []byte(strings.Repeat(held, 3)), 0o666))
+	if _, err := warm.CheckData(s, r.Env, "", r.Dir); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "every row asks a problem that is held out") {
+		t.Errorf("rows of the evaluation's problems: %v", err)
 	}
 }
