@@ -49,6 +49,13 @@ CASES = {
             full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
             sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     "gemma3-bf16": ("Gemma3", dict(head_dim=8, sliding_window=20, num_hidden_layers=1, layer_types=["sliding_attention"])),
+    "gemma": ("Gemma", dict(head_dim=8)),
+    "qwen3-moe": ("Qwen3Moe", dict(
+        hidden_size=20, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=10, norm_topk_prob=True)),
+    "qwen3-moe-dense": ("Qwen3Moe", dict(
+        hidden_size=20, head_dim=8, num_hidden_layers=3, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6,
+        mlp_only_layers=[1], use_sliding_window=True, sliding_window=20, tie_word_embeddings=True)),
+    "olmoe": ("Olmoe", dict(intermediate_size=12, num_experts=5, num_experts_per_tok=2, num_key_value_heads=4)),
 }
 
 
@@ -59,6 +66,18 @@ def randomize(model, offset):
             p.data = (0 if offset else 1) + 0.2 * torch.randn_like(p)
         else:
             p.data = (0.3 if name.endswith("bias") else 1.5 / p.shape[-1] ** 0.5) * torch.randn_like(p)
+
+
+def as_in_files(name, tensor):
+    """A parameter by the names that it is saved by: experts, which are stacked, one by one."""
+    parts = {"experts.gate_up_proj": ["gate_proj", "up_proj"], "experts.down_proj": ["down_proj"]}
+    stack = name.split("mlp.")[-1]
+    if stack not in parts:
+        return [(name, tensor)]
+    return [
+        (f"{name.removesuffix(stack)}experts.{e}.{part}.weight", half)
+        for e, own in enumerate(tensor) for part, half in zip(parts[stack], own.chunk(len(parts[stack])))
+    ]
 
 
 def golden(folder, name, kind, changes, length, sequences):
@@ -86,7 +105,8 @@ def golden(folder, name, kind, changes, length, sequences):
         "tokens": tokens, "positions": positions, "logits": logits.detach()[:, positions],
         "logprobs": torch.nn.functional.pad(inner.detach(), (1, 0)),
     }
-    tensors |= {"grad." + name: p.grad for name, p in model.named_parameters()}
+    for parameter, p in model.named_parameters():
+        tensors |= {"grad." + own: grad for own, grad in as_in_files(parameter, p.grad)}
     save_file({k: v.float().contiguous() for k, v in tensors.items()}, folder + "/golden.safetensors")
     with torch.no_grad():
         single = model.float()(tokens).logits
