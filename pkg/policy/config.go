@@ -162,6 +162,11 @@ func (c Config) InnerWidth(l Layer) int {
 	return c.IntermediateSize
 }
 
+// LargestInnerWidth is that of the widest of a dense layer and one with experts.
+func (c Config) LargestInnerWidth() int {
+	return max(c.IntermediateSize, c.ExpertsPerToken*c.ExpertSize)
+}
+
 // QueryWidth is the width of all query heads together.
 func (c Config) QueryWidth() int { return c.NumAttentionHeads * c.HeadDim }
 

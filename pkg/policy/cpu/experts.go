@@ -54,6 +54,9 @@ type routing struct {
 
 // allocate makes room for n tokens.
 func (r *routing) allocate(c policy.Config, n int) {
+	if c.Experts == 0 {
+		return
+	}
 	pairs := n * c.ExpertsPerToken
 	r.probabilities = grow(r.probabilities, n*c.Experts)
 	r.experts, r.shares = grow(r.experts, pairs), grow(r.shares, pairs)

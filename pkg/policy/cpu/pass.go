@@ -134,8 +134,14 @@ func (p *pass) allocate(n int) {
 		l.mixed = grow(l.mixed, n*c.QueryWidth())
 		l.shift = grow(l.shift, n*c.NumAttentionHeads)
 		l.sum = grow(l.sum, n*c.NumAttentionHeads)
-		l.gateUp = grow(l.gateUp, n*2*max(c.IntermediateSize, c.ExpertsPerToken*c.ExpertSize))
-		l.routing.allocate(c, n)
+		if p.shared {
+			l.gateUp = grow(l.gateUp, n*2*c.LargestInnerWidth())
+		} else {
+			l.gateUp = grow(l.gateUp, n*2*c.InnerWidth(c.Layer(i)))
+		}
+		if p.shared || c.Mixture(c.Layer(i)) {
+			l.routing.allocate(c, n)
+		}
 		l.rstd1 = grow(l.rstd1, n)
 		l.rstd2 = grow(l.rstd2, n)
 		if c.Norms.After() {
