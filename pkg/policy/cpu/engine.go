@@ -7,12 +7,13 @@
 // A token's log-probability, and the state it leaves in the key-value cache,
 // depend on its sequence and the weights alone. Products are chains of fused
 // multiply-adds in a fixed order (package gemm), reductions are striped in a
-// fixed way (package vec), and attention sums over keys in ascending order
-// with exact zeros where the causal mask is, so that prefill, decoding and
-// training agree in every bit, whatever else is in the batch, however many
-// threads there are and whichever instruction set runs. A gradient is a chain
-// over the batch's tokens in ascending order; threads share it out by rows or
-// columns of a weight, never by tokens. It does not depend on how a batch is
+// fixed way (package vec), and attention sums over keys in ascending order with
+// exact zeros where the causal mask is, in chains of 4,096 from a sequence's first
+// key on, so that prefill, decoding and training agree in every bit, whatever else
+// is in the batch, however many threads there are and whichever instruction set
+// runs. A gradient is a chain over the batch's tokens in ascending order; threads
+// share it out by rows or columns of a weight, never by tokens. It does not depend
+// on how a batch is
 // divided among passes at the ends of sequences.
 //
 // With products in bfloat16 the order of their sums is that of AMX's instruction. A

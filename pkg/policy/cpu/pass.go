@@ -87,6 +87,8 @@ type workerScratch struct {
 	output []float32 // (queryBlock, d) gradient of a head's output
 	block  []float32 // (gemm.PairBlock, d) keys or values
 	expert expertScratch
+
+	stretch []float32 // (queryBlock, d) a stretch's sums
 }
 
 const (
