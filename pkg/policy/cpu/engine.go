@@ -13,8 +13,7 @@
 // is in the batch, however many threads there are and whichever instruction set
 // runs. A gradient is a chain over the batch's tokens in ascending order; threads
 // share it out by rows or columns of a weight, never by tokens. It does not depend
-// on how a batch is
-// divided among passes at the ends of sequences.
+// on how a batch is divided among passes at the ends of sequences.
 //
 // With products in bfloat16 the order of their sums is that of AMX's instruction. A
 // token's numbers depend on its sequence and the weights alone as before. A gradient's

@@ -3,7 +3,7 @@
 Needs: pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0.
 Run in this folder: for each case below, or those that the arguments name, it
 writes families/CASE as make_golden.py does golden/CASE. With --tokens N FOLDER it
-writes a sequence of N tokens into FOLDER instead, without gradients beyond 5,000
+writes a sequence of N tokens into FOLDER instead, without gradients beyond 6,000
 tokens: LATHE_TEST_GOLDEN=FOLDER makes Lathe's tests compare it too. It also prints
 how far float32 log-probabilities of transformers are from those of float64, which
 is the rounding that Lathe's are to be measured by.
@@ -98,7 +98,7 @@ def golden(folder, name, kind, changes, length, sequences):
         model = model.to(torch.bfloat16)
     model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=[1, 2])
     model.save_pretrained(folder)
-    long = length > 5000
+    long = length > 6000
     attention = "sdpa" if long else "eager"  # which has a score for each pair of tokens
     model = cls.from_pretrained(folder, dtype=torch.float64, attn_implementation=attention).eval().requires_grad_(not long)
     if name.endswith("bf16"):  # the scale of embeddings is rounded to the type that the table is stored in
