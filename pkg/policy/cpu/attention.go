@@ -163,7 +163,7 @@ func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, prefi
 // and the block in which that ends is put together.
 func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, prefix []float32, before int, x []float32, own int, scratch *workerScratch) {
 	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
-	if !p.e.pairs && before+own > p.e.limits.stretchKeys {
+	if !p.e.pairs && before+own > p.e.stretchKeys {
 		p.weighStretches(out, ldo, weights, ldw, rows, prefix, before, x, own, scratch)
 		return
 	}
@@ -194,7 +194,7 @@ func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, p
 // weighStretches is weigh in float32 with more than one stretch: the sum of each, from
 // the first key of a sequence on, and then the sum of these in their order.
 func (p *pass) weighStretches(out []float32, ldo int, weights []float32, ldw, rows int, prefix []float32, before int, x []float32, own int, scratch *workerScratch) {
-	d, stride, stretchKeys := p.e.config.HeadDim, wide(p.e.config), p.e.limits.stretchKeys
+	d, stride, stretchKeys := p.e.config.HeadDim, wide(p.e.config), p.e.stretchKeys
 	scratch.stretch = grow(scratch.stretch, rows*d)
 	for first := 0; first < before+own; first += stretchKeys {
 		to, dst, ld := min(first+stretchKeys, before+own), scratch.stretch, d

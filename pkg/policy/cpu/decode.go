@@ -314,7 +314,7 @@ func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scrat
 func (d *decoder) mixPages(out []float32, ldo int, scores []float32, stride, rows int, pages []*page, hidden, keys, layer, head int, scratch *decodeScratch) {
 	width, each := d.e.config.HeadDim, len(pages)
 	if !d.e.pairs {
-		each = d.e.limits.stretchKeys / pageTokens
+		each = d.e.stretchKeys / pageTokens
 	}
 	for i := range rows {
 		clear(out[i*ldo : i*ldo+width])

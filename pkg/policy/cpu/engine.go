@@ -110,9 +110,15 @@ type Engine struct {
 	rope, localRope ropeTable
 
 	limits limits
-	pass   *pass // activations of the last Forward
-	head   head
-	last   lastForward
+
+	// stretchKeys is the number of keys whose weighted values are summed in one chain, in
+	// whole pages; the sums of such stretches are added up. A chain rounds at each key,
+	// so that one of 65,536 is off by ten times as much as the rest of a forward pass.
+	// It is part of the result of longer sequences, except in bfloat16.
+	stretchKeys int
+	pass        *pass // activations of the last Forward
+	head        head
+	last        lastForward
 
 	decoders   []*decoder // of Generate; kept for their memory
 	cache      *pool      // their keys and values
@@ -154,6 +160,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	e.cacheBytes = cmp.Or(options.CacheBytes, defaultCacheBytes)
 	e.pass = newPass(e, e.threads, e.train)
 	e.head.rows = []int32{} // nil would be all tokens
+	e.stretchKeys = 64 * pageTokens
 	e.limits = e.defaultLimits()
 	return e, nil
 }

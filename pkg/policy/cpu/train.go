@@ -19,11 +19,6 @@ type limits struct {
 	logits       int // logits that are computed at a time
 	headRows     int // targets at least whose logits are computed at a time
 	keptLogits   int // logits that are kept for Backward; with more they are computed again
-	// stretchKeys is the number of keys whose weighted values are summed in one chain, in
-	// whole pages; the sums of such stretches are added up. A chain rounds at each key,
-	// so that one of 65,536 is off by ten times as much as the rest of a forward pass.
-	// It is part of the result of longer sequences, except in bfloat16.
-	stretchKeys int
 	// prefillTokens is the number of prompt tokens that Generate computes at a
 	// time, in whole pages.
 	prefillTokens int
@@ -51,7 +46,6 @@ func (e *Engine) defaultLimits() limits {
 	l := limits{
 		chunkTokens: max(1, inferenceBytes/perLayer),
 		logits:      1 << 20,
-		stretchKeys: 64 * pageTokens,
 		headRows:    16,
 		// A quarter of what the gradients take, if that is more.
 		keptLogits:    max(32<<20, len(e.grads.data)/4),
