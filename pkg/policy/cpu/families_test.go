@@ -52,15 +52,15 @@ and decoded text are held to those of tokenizers 0.23.3 on more than 10,000 odd 
 
 | pipeline | as in | test |
 |---|---|---|
-| byte-level with GPT-2's pattern | GPT-2, SmolLM | ` + "`TestAgainstPeer`" + ` |
-| byte-level with the pattern of cl100k | Llama 3, Qwen 2 and 3 | ` + "`TestAgainstPeer`" + ` |
-| byte-level after Digits | SmolLM2 | ` + "`TestKinds`" + ` "digits" |
+| byte-level with GPT-2's pattern | GPT-2 | ` + "`TestAgainstPeer`" + ` |
+| byte-level with patterns like that of cl100k | Llama 3, Qwen 2 and 3 | ` + "`TestAgainstPeer`" + ` |
+| byte-level after Digits | SmolLM and SmolLM2 | ` + "`TestKinds`" + ` "digits" |
 | byte-level without all bytes | OLMo, GPT-NeoX | ` + "`TestKinds`" + ` "unknown byte" |
 | byte-level with GPT-4o's pattern | GPT-4o, gpt-oss, Phi-4-mini | ` + "`TestKinds`" + ` "o200k" |
 | several Splits | DeepSeek | ` + "`TestKinds`" + ` "deepseek" |
-| byte fallback with Prepend and Replace | Llama 2, Mistral | ` + "`TestKinds`" + ` "llama2" |
+| byte fallback with Prepend and Replace | Llama 2, Phi-3, first Mistral | ` + "`TestKinds`" + ` "llama2" |
 | byte fallback with Split | Gemma | ` + "`TestKinds`" + ` "gemma" |
-| byte fallback with Metaspace | Phi-3 | ` + "`TestKinds`" + ` "metaspace …" |
+| byte fallback with Metaspace | Mistral 0.3 | ` + "`TestKinds`" + ` "metaspace …" |
 
 These are small tokenizers of the same pipelines; ` + "`TestRealFiles`" + ` compares published files where there are any. Chat templates of
 Qwen 2.5 and Qwen 3 are rendered in the tests as they were published, those of other families by templates of their shape.
