@@ -73,6 +73,9 @@ func FLOPsPerToken(c Config, sequenceTokens int) float64 {
 
 // sumLayers adds up a number of every layer.
 func (c Config) sumLayers(f func(l Layer) float64) float64 {
+	if len(c.Layers) == 0 {
+		return float64(c.NumHiddenLayers) * f(Layer{}) // damaged files have millions
+	}
 	total := 0.0
 	for i := range c.NumHiddenLayers {
 		total += f(c.Layer(i))
