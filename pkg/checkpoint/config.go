@@ -64,6 +64,16 @@ type configJSON struct {
 	QueryScalar         float64         `json:"query_pre_attn_scalar,omitempty"`
 	AttentionCap        json.RawMessage `json:"attn_logit_softcapping,omitempty"`
 	LogitCap            json.RawMessage `json:"final_logit_softcapping,omitempty"`
+
+	NumExperts      int      `json:"num_experts,omitempty"`
+	NumLocalExperts int      `json:"num_local_experts,omitempty"` // the same, of transformers 5
+	ExpertsPerToken int      `json:"num_experts_per_tok,omitempty"`
+	ExpertSize      int      `json:"moe_intermediate_size,omitempty"`
+	ExpertsNormed   bool     `json:"norm_topk_prob,omitempty"`
+	SparseStep      int      `json:"decoder_sparse_step,omitempty"` // every so many layers one has experts
+	DenseLayers     []int    `json:"mlp_only_layers,omitempty"`     // and none of these
+	RouterLogits    bool     `json:"output_router_logits,omitempty"`
+	ClipQKV         *float64 `json:"clip_qkv,omitempty"`
 }
 
 // unsupported names the first setting that no family's policies honour.
@@ -81,6 +91,10 @@ func (f *configJSON) unsupported() string {
 		return "resid_pdrop or embd_pdrop is set; dropout is not implemented"
 	case f.HeadBias:
 		return "lm_head_bias is set; heads with a bias are not implemented"
+	case f.RouterLogits:
+		return "output_router_logits is set; the loss of routers that comes with it (router_aux_loss_coef) is not implemented"
+	case f.ClipQKV != nil:
+		return "clip_qkv is set; queries, keys and values that are clipped are not implemented"
 	case f.PretrainingTP > 1:
 		return "pretraining_tp is set; only 1 is implemented"
 	}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -51,6 +52,14 @@ var families = []family{
 		defaults: configJSON{SlidingWindow: json.RawMessage("4096"), HeadDim: 128}, biases: attentionBiases,
 	},
 	{
+		architecture: policy.Qwen3MoE, modelType: "qwen3_moe", windows: allWindows, parts: policy.Config{QKNorm: policy.QKNormHead},
+		defaults: configJSON{SlidingWindow: json.RawMessage("4096"), SparseStep: 1}, biases: attentionBiases, more: qwenExperts,
+	},
+	{
+		architecture: policy.OlmoE, modelType: "olmoe", pads: true, biases: attentionBiases, more: olmoExperts,
+		parts: policy.Config{QKNorm: policy.QKNormAll},
+	},
+	{
 		architecture: policy.SmolLM3, modelType: "smollm3", pads: true, windows: withoutRope, biases: allBiases,
 		defaults: configJSON{RopeTheta: 2_000_000, NoRopeInterval: 4, TieWordEmbeddings: true},
 	},
@@ -70,6 +79,11 @@ var families = []family{
 	{
 		architecture: policy.Granite, modelType: "granite", biases: allBiases, more: graniteScales,
 		defaults: configJSON{EmbeddingMultiplier: 1, ResidualMultiplier: 1, AttentionMultiplier: 1, LogitsScaling: 1},
+	},
+	{
+		architecture: policy.Gemma, modelType: "gemma", pads: true, biases: attentionBiases, more: scaledEmbeddings,
+		parts:    policy.Config{NormOffset: 1},
+		defaults: configJSON{HeadDim: 256, HiddenAct: geluTanh, TieWordEmbeddings: true},
 	},
 	{
 		architecture: policy.Gemma2, modelType: "gemma2", pads: true, biases: attentionBiases, windows: byLayerType, more: gemmaScales,
@@ -151,6 +165,9 @@ func (f *configJSON) activation(c *policy.Config) error {
 	if f.HiddenActivation != "" {
 		key, value = "hidden_activation", f.HiddenActivation // of Gemma, which passes hidden_act over
 	}
+	if value == "gelu" && c.Architecture == policy.Gemma {
+		value = geluTanh // as transformers takes the first files of Gemma
+	}
 	switch value {
 	case "", "silu":
 	case geluTanh:
@@ -181,8 +198,52 @@ func graniteScales(f *configJSON, c *policy.Config) error {
 	return nil
 }
 
-func gemmaScales(f *configJSON, c *policy.Config) error {
+func scaledEmbeddings(_ *configJSON, c *policy.Config) error {
 	c.EmbeddingScale = math.Sqrt(float64(c.HiddenSize))
+	return nil
+}
+
+// qwenExperts reads which experts there are, in which layers, and whether all layers
+// have the window.
+func qwenExperts(f *configJSON, c *policy.Config) error {
+	if !f.UseSlidingWindow {
+		f.SlidingWindow = nil
+	}
+	if f.SparseStep < 1 {
+		return fmt.Errorf("decoder_sparse_step is %d; it must be positive", f.SparseStep)
+	}
+	for _, layer := range f.DenseLayers {
+		if layer < 0 || layer >= c.NumHiddenLayers {
+			return fmt.Errorf("mlp_only_layers has %d; the layers are 0 to %d", layer, c.NumHiddenLayers-1)
+		}
+	}
+	c.ExpertSize = f.ExpertSize
+	return f.experts(c)
+}
+
+// olmoExperts reads the experts of OLMoE, which all layers have.
+func olmoExperts(f *configJSON, c *policy.Config) error {
+	f.SparseStep, f.DenseLayers, c.ExpertSize = 1, nil, c.IntermediateSize
+	return f.experts(c)
+}
+
+// experts reads what the routers do.
+func (f *configJSON) experts(c *policy.Config) error {
+	if f.NumExperts != 0 && f.NumLocalExperts != 0 && f.NumExperts != f.NumLocalExperts {
+		return fmt.Errorf("num_experts is %d but num_local_experts, which means the same, %d", f.NumExperts, f.NumLocalExperts)
+	}
+	c.Experts = cmp.Or(f.NumExperts, f.NumLocalExperts)
+	if c.Experts == 0 {
+		return fmt.Errorf("num_experts is 0 or missing; a mixture needs experts")
+	}
+	c.ExpertsPerToken, c.ExpertsNormed = f.ExpertsPerToken, f.ExpertsNormed
+	return nil
+}
+
+func gemmaScales(f *configJSON, c *policy.Config) error {
+	if err := scaledEmbeddings(f, c); err != nil {
+		return err
+	}
 	if !(f.QueryScalar > 0) {
 		return fmt.Errorf("query_pre_attn_scalar is %g; it must be positive", f.QueryScalar)
 	}
@@ -206,7 +267,7 @@ func gemmaScales(f *configJSON, c *policy.Config) error {
 func (f *configJSON) layers(c *policy.Config, k family) error {
 	n := c.NumHiddenLayers
 	windowed := k.windows != noWindows && (k.windows != switched || f.UseSlidingWindow) || len(f.LayerTypes) > 0
-	if n < 0 || !windowed {
+	if n < 0 || !windowed && c.Experts == 0 {
 		return nil
 	}
 	if n > maxLayers {
@@ -217,6 +278,9 @@ func (f *configJSON) layers(c *policy.Config, k family) error {
 		if err := f.readNoRope(layers); err != nil {
 			return err
 		}
+	}
+	for i := range layers {
+		layers[i].Dense = c.Experts > 0 && (slices.Contains(f.DenseLayers, i) || (i+1)%f.SparseStep != 0)
 	}
 	sliding, err := f.sliding(layers, k)
 	if err != nil {
@@ -336,7 +400,22 @@ func writeFamily(f *configJSON, c policy.Config) {
 		f.QueryScalar = queryScalar(c.AttentionScale)
 		f.AttentionCap, f.LogitCap = capJSON(c.AttentionCap), capJSON(c.LogitCap)
 	}
+	writeExperts(f, c)
 	writeLayers(f, c, k)
+}
+
+func writeExperts(f *configJSON, c policy.Config) {
+	f.NumExperts, f.ExpertsPerToken, f.ExpertsNormed = c.Experts, c.ExpertsPerToken, c.ExpertsNormed
+	if c.Architecture != policy.Qwen3MoE {
+		return
+	}
+	f.ExpertSize, f.SparseStep = c.ExpertSize, 1
+	for i := range c.NumHiddenLayers {
+		if c.Layer(i).Dense {
+			f.DenseLayers = append(f.DenseLayers, i)
+		}
+		f.UseSlidingWindow = c.Layer(i).Window != 0
+	}
 }
 
 // queryScalar is the number whose inverse root is the scale.

@@ -63,6 +63,18 @@ func TestConfigRoundTrip(t *testing.T) {
 			c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitScale = 12, 0.22, 0.0078125, 8
 		},
 		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.QKNorm = policy.Qwen3MoE, false, policy.QKNormHead
+			c.Experts, c.ExpertsPerToken, c.ExpertSize, c.ExpertsNormed = 6, 2, 5, true
+			c.Layers = []policy.Layer{{Window: 5, Dense: true}, {Window: 5}}
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.QKNorm = policy.OlmoE, false, policy.QKNormAll
+			c.Experts, c.ExpertsPerToken, c.ExpertSize = 3, 3, 12
+		},
+		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.NormOffset, c.Activation, c.EmbeddingScale = policy.Gemma, false, 1, policy.GELUTanh, math.Sqrt(8)
+		},
+		func(c *policy.Config) {
 			c.Architecture, c.QKVBias, c.Norms, c.NormOffset, c.Activation = policy.Gemma2, false, policy.NormBoth, 1, policy.GELUTanh
 			c.EmbeddingScale, c.AttentionScale, c.AttentionCap, c.LogitCap = math.Sqrt(8), 1/math.Sqrt(224), 50, 30
 			c.Layers = []policy.Layer{{Window: 4}, {}}
@@ -111,6 +123,8 @@ func TestConfigRefusals(t *testing.T) {
 	tests := []struct{ old, new, want string }{
 		{`"Qwen2ForCausalLM"`, `"MixtralForCausalLM"`, "MixtralForCausalLM"},
 		{`"silu"`, `"gelu"`, `hidden_act is "gelu"`},
+		{`"use_cache": true`, `"output_router_logits": true`, "router_aux_loss_coef"},
+		{`"use_cache": true`, `"clip_qkv": 8`, "clip_qkv is set"},
 		{`"use_cache": true`, `"use_sliding_window": true, "sliding_window": -1, "max_window_layers": 1`, "sliding_window is -1"},
 		{`"use_cache": true`, `"layer_types": ["sliding_attention"]`, "layer_types has 1 entries"},
 		{`"use_cache": true`, `"layer_types": ["full_attention", "linear_attention"]`, "linear_attention"},
@@ -150,6 +164,30 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
+// What a mixture of experts is refused for, by the setting.
+func TestExpertsRefused(t *testing.T) {
+	t.Parallel()
+	const raw = `{"model_type":"qwen3_moe","vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,"num_attention_heads":4,
+		"max_position_embeddings":16,"rms_norm_eps":1e-6,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":5}`
+	if _, err := ParseConfig([]byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ old, new, want string }{
+		{`"num_experts":4,`, ``, "num_experts is 0 or missing"},
+		{`"num_experts":4,`, `"num_experts":4,"num_local_experts":5,`, "num_experts is 4 but num_local_experts, which means the same, 5"},
+		{`"num_experts":4,`, `"num_experts":-4,`, "the number of experts is -4"},
+		{`"num_experts_per_tok":2`, `"num_experts_per_tok":5`, "5 of 4 experts"},
+		{`"moe_intermediate_size":5`, `"mlp_only_layers":[]`, "intermediate size of experts is 0"},
+		{`"moe_intermediate_size":5`, `"moe_intermediate_size":5,"mlp_only_layers":[2]`, "mlp_only_layers has 2"},
+		{`"moe_intermediate_size":5`, `"moe_intermediate_size":5,"decoder_sparse_step":0`, "decoder_sparse_step is 0"},
+	} {
+		changed := strings.Replace(raw, test.old, test.new, 1)
+		if _, err := ParseConfig([]byte(changed)); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.new, err, test.want)
+		}
+	}
+}
+
 func FuzzParseConfig(f *testing.F) {
 	f.Add(formatConfig(testConfig()))
 	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"eos_token_id":[1,2]}`))
@@ -159,7 +197,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add(formatConfig(scaled))
 	f.Add(bytes.Replace(formatConfig(scaled), []byte("rope_scaling"), []byte("rope_parameters"), 1))
 	f.Add(bytes.Replace(formatConfig(testConfig()), []byte(`"use_cache"`), []byte(`"rope_scaling":{"type":"linear","factor":2},"layer_types":["full_attention"],"use_cache"`), 1))
-	for _, name := range []string{"olmo3", "phi4-mini", "granite", "gemma2", "gemma3", "smollm3"} {
+	for _, name := range []string{"olmo3", "phi4-mini", "granite", "gemma2", "gemma3", "smollm3", "qwen3-moe-dense", "olmoe", "gemma"} {
 		raw, err := os.ReadFile(filepath.Join("..", "policy", "testdata", "families", name, ConfigFile))
 		if err != nil {
 			f.Fatal(err)
@@ -199,6 +237,15 @@ func TestConfigOfFamilies(t *testing.T) {
 		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
 		{"layers all full", `"model_type":"qwen2","use_sliding_window":true,"layer_types":["full_attention","full_attention"]`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
 		{"Qwen3 with heads of 128", `"model_type":"qwen3","attention_bias":false`, func(c *policy.Config) { c.Architecture, c.QKNorm, c.HeadDim = policy.Qwen3, policy.QKNormHead, 128 }},
+		{"Gemma with the GELU of its first files", `"model_type":"gemma","hidden_act":"gelu","head_dim":4`, func(c *policy.Config) {
+			c.Architecture, c.NormOffset, c.Activation, c.HeadDim = policy.Gemma, 1, policy.GELUTanh, 4
+			c.EmbeddingScale, c.TieWordEmbeddings = math.Sqrt(8), true
+		}},
+		{"every second layer with experts, by the name of transformers 5", `"model_type":"qwen3_moe","num_local_experts":8,"num_experts_per_tok":3,
+			"moe_intermediate_size":5,"decoder_sparse_step":2,"sliding_window":4`, func(c *policy.Config) {
+			c.Architecture, c.QKNorm, c.Experts, c.ExpertsPerToken, c.ExpertSize = policy.Qwen3MoE, policy.QKNormHead, 8, 3, 5
+			c.Layers = []policy.Layer{{Dense: true}, {}}
+		}},
 		{"theta beside", `"model_type":"llama","rope_theta":5.5`, func(c *policy.Config) { c.RopeTheta = 5.5 }},
 		{"theta inside", `"model_type":"llama","rope_theta":5.5,"rope_parameters":{"rope_theta":6.5,"rope_type":"default"}`, func(c *policy.Config) { c.RopeTheta = 6.5 }},
 		{"range of random weights", `"model_type":"llama","initializer_range":0.0625`, func(c *policy.Config) { c.InitializerRange = 0.0625 }},

@@ -16,17 +16,20 @@ type Architecture string
 // rotary embedding, grouped-query attention and gated MLPs. What each adds is in
 // Config's other fields: nothing that computes asks for the name.
 const (
-	Llama   Architecture = "LlamaForCausalLM"
-	Mistral Architecture = "MistralForCausalLM"
-	Qwen2   Architecture = "Qwen2ForCausalLM"
-	Qwen3   Architecture = "Qwen3ForCausalLM"
-	SmolLM3 Architecture = "SmolLM3ForCausalLM"
-	Olmo2   Architecture = "Olmo2ForCausalLM"
-	Olmo3   Architecture = "Olmo3ForCausalLM"
-	Phi3    Architecture = "Phi3ForCausalLM"
-	Granite Architecture = "GraniteForCausalLM"
-	Gemma2  Architecture = "Gemma2ForCausalLM"
-	Gemma3  Architecture = "Gemma3ForCausalLM"
+	Llama    Architecture = "LlamaForCausalLM"
+	Mistral  Architecture = "MistralForCausalLM"
+	Qwen2    Architecture = "Qwen2ForCausalLM"
+	Qwen3    Architecture = "Qwen3ForCausalLM"
+	Qwen3MoE Architecture = "Qwen3MoeForCausalLM"
+	OlmoE    Architecture = "OlmoeForCausalLM"
+	SmolLM3  Architecture = "SmolLM3ForCausalLM"
+	Olmo2    Architecture = "Olmo2ForCausalLM"
+	Olmo3    Architecture = "Olmo3ForCausalLM"
+	Phi3     Architecture = "Phi3ForCausalLM"
+	Granite  Architecture = "GraniteForCausalLM"
+	Gemma    Architecture = "GemmaForCausalLM"
+	Gemma2   Architecture = "Gemma2ForCausalLM"
+	Gemma3   Architecture = "Gemma3ForCausalLM"
 )
 
 // Config is the shape of a policy, named as in Hugging Face's config.json, of
@@ -58,6 +61,11 @@ type Config struct {
 	Norms      Norms      `json:"norms,omitempty"`       // where the norms of a block stand
 	NormOffset float64    `json:"norm_offset,omitempty"` // what is added to a norm's weight before it multiplies
 	Activation Activation `json:"activation,omitempty"`  // of the MLP's gates
+
+	Experts         int  `json:"experts,omitempty"`           // MLPs of a layer, of which a router sends a token to a few; 0 for one MLP
+	ExpertsPerToken int  `json:"experts_per_token,omitempty"` // those few
+	ExpertSize      int  `json:"expert_size,omitempty"`       // intermediate size of an expert
+	ExpertsNormed   bool `json:"experts_normed,omitempty"`    // the shares of a token's experts are divided by their sum
 
 	EmbeddingScale float64 `json:"embedding_scale,omitempty"` // what embeddings are multiplied by, rounded to the table's type; 0 for 1
 	ResidualScale  float64 `json:"residual_scale,omitempty"`  // what a branch is multiplied by before it is added; 0 for 1
@@ -111,6 +119,7 @@ const (
 type Layer struct {
 	Window int  `json:"window,omitempty"` // keys that a query sees, its own the last; 0 for all up to its own
 	Rope   Rope `json:"rope,omitempty"`
+	Dense  bool `json:"dense,omitempty"` // one MLP, where other layers have experts
 }
 
 // Rope says how a layer's queries and keys are rotated.
@@ -141,6 +150,22 @@ func (c Config) ScoreScale() float32 {
 
 // Rotated is the number of values of a head that are rotated.
 func (c Config) Rotated() int { return cmp.Or(c.RotaryDim, c.HeadDim) }
+
+// Mixture reports whether a layer has experts in place of one MLP.
+func (c Config) Mixture(l Layer) bool { return c.Experts > 0 && !l.Dense }
+
+// InnerWidth is the width inside a layer's MLP, or inside all experts of a token.
+func (c Config) InnerWidth(l Layer) int {
+	if c.Mixture(l) {
+		return c.ExpertsPerToken * c.ExpertSize
+	}
+	return c.IntermediateSize
+}
+
+// LargestInnerWidth is that of the widest of a dense layer and one with experts.
+func (c Config) LargestInnerWidth() int {
+	return max(c.IntermediateSize, c.ExpertsPerToken*c.ExpertSize)
+}
 
 // QueryWidth is the width of all query heads together.
 func (c Config) QueryWidth() int { return c.NumAttentionHeads * c.HeadDim }
@@ -174,6 +199,15 @@ func (c Config) Validate() error {
 		{"max_position_embeddings", c.MaxPositionEmbeddings},
 	} {
 		check(size.value > 0 && size.value < 1<<24, "%s is %d; it must lie between 1 and 2^24", size.name, size.value)
+	}
+	if c.Experts != 0 {
+		check(c.Experts > 0 && c.Experts < 1<<16, "the number of experts is %d; it must lie between 1 and 2^16", c.Experts)
+		check(c.ExpertsPerToken > 0 && c.ExpertsPerToken <= c.Experts, "a token goes to %d of %d experts (num_experts_per_tok); it must go to at least 1 and at most all", c.ExpertsPerToken, c.Experts)
+		check(c.ExpertSize > 0 && c.ExpertSize < 1<<24, "the intermediate size of experts is %d; it must lie between 1 and 2^24", c.ExpertSize)
+		check(!c.Fused && !c.MLPBias, "experts with fused projections or biases are not implemented")
+	}
+	if layers := len(c.Layers); layers != 0 && layers != c.NumHiddenLayers {
+		check(false, "%d layers are described; num_hidden_layers is %d", layers, c.NumHiddenLayers)
 	}
 	if len(faults) == 0 {
 		n := c.parameters()
@@ -219,9 +253,6 @@ func (c Config) validateParts() (faults []error) {
 	}
 	if c.NormOffset != 0 && c.NormOffset != 1 {
 		faults = append(faults, fmt.Errorf("the offset of norms is %g; 0 and 1 are implemented", c.NormOffset))
-	}
-	if len(c.Layers) != 0 && len(c.Layers) != c.NumHiddenLayers {
-		faults = append(faults, fmt.Errorf("%d layers are described; num_hidden_layers is %d", len(c.Layers), c.NumHiddenLayers))
 	}
 	for i, l := range c.Layers {
 		if l.Window < 0 || l.Window >= 1<<24 {

@@ -1,9 +1,14 @@
 package policy
 
-// blockMatrices is the number of elements of the matrices of one block.
-func (c Config) blockMatrices() float64 {
+// blockMatrices is the number of elements of the matrices of a layer's block; of
+// experts it counts so many.
+func (c Config) blockMatrices(l Layer, experts int) float64 {
 	hidden, queries, keys := float64(c.HiddenSize), float64(c.QueryWidth()), float64(c.KeyValueWidth())
-	return hidden*(2*queries+2*keys) + 3*hidden*float64(c.IntermediateSize)
+	attention := hidden * (2*queries + 2*keys)
+	if c.Mixture(l) {
+		return attention + hidden*(float64(c.Experts)+3*float64(experts)*float64(c.ExpertSize))
+	}
+	return attention + 3*hidden*float64(c.IntermediateSize)
 }
 
 // blockNorms is the number of weights of the norms of one block.
@@ -24,7 +29,7 @@ func (c Config) blockNorms() int {
 // parameters is the number of parameters, which for absurd sizes is more than
 // an int holds. Below 2^53 it is exact.
 func (c Config) parameters() float64 {
-	block := c.blockMatrices() + float64(c.blockNorms())
+	block := float64(c.blockNorms())
 	if c.QKVBias {
 		block += float64(c.QueryWidth() + 2*c.KeyValueWidth())
 	}
@@ -36,6 +41,7 @@ func (c Config) parameters() float64 {
 	}
 	table := float64(c.VocabSize) * float64(c.HiddenSize)
 	total := float64(c.NumHiddenLayers)*block + table + float64(c.HiddenSize)
+	total += c.sumLayers(func(l Layer) float64 { return c.blockMatrices(l, c.Experts) })
 	if !c.TieWordEmbeddings {
 		total += table
 	}
@@ -51,8 +57,8 @@ func ParameterCount(c Config) int { return int(c.parameters()) }
 //
 //	6·N_mat + 6·L·(Hq·dh)·S
 //
-// with N_mat the parameters of the blocks' matrices and of the head (the
-// gather of the embedding is free) and causal attention over S/2 keys on
+// with N_mat the parameters of the blocks' matrices, of experts those that one
+// token goes to, and of the head (the gather of the embedding is free) and causal attention over S/2 keys on
 // average. A layer with a window of W < S tokens has (W - W²/2S) keys on average
 // in place of S/2. Forward alone is a third of it.
 func FLOPsPerToken(c Config, sequenceTokens int) float64 {
@@ -67,6 +73,9 @@ func FLOPsPerToken(c Config, sequenceTokens int) float64 {
 
 // sumLayers adds up a number of every layer.
 func (c Config) sumLayers(f func(l Layer) float64) float64 {
+	if len(c.Layers) == 0 {
+		return float64(c.NumHiddenLayers) * f(Layer{}) // damaged files have millions
+	}
 	total := 0.0
 	for i := range c.NumHiddenLayers {
 		total += f(c.Layer(i))
@@ -89,5 +98,6 @@ func DecodeFLOPsPerToken(c Config, context int) float64 {
 
 // matrices is N_mat of FLOPsPerToken.
 func (c Config) matrices() float64 {
-	return float64(c.NumHiddenLayers)*c.blockMatrices() + float64(c.VocabSize)*float64(c.HiddenSize)
+	blocks := c.sumLayers(func(l Layer) float64 { return c.blockMatrices(l, c.ExpertsPerToken) })
+	return blocks + float64(c.VocabSize)*float64(c.HiddenSize)
 }

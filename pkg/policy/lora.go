@@ -43,8 +43,17 @@ var fusedTargets = []struct {
 }
 
 // For is the adapter's shape by the projections that a policy has: where they are
-// fused, a target is named with all others that it is fused with.
+// fused, a target is named with all others that it is fused with. Experts have no
+// adapters.
 func (l LoRA) For(c Config) (LoRA, error) {
+	for _, group := range ProjectionGroups(c)[2:] {
+		for _, p := range group {
+			if c.Experts > 0 && l.Adapts(p.Target()) {
+				return LoRA{}, exitcode.Dataf("the adapter's targets name %s, which policies of %s have in experts: adapters of experts are not implemented; choose from q_proj, k_proj, v_proj and o_proj",
+					p.Target(), c.Architecture)
+			}
+		}
+	}
 	if !c.Fused {
 		return l, nil
 	}
@@ -119,8 +128,8 @@ type Projection struct {
 // Target is the projection's name without the module that it is in.
 func (p Projection) Target() string { return p.name[strings.IndexByte(p.name, '.')+1:] }
 
-// ProjectionGroups lists a layer's matrices in the order of Layout, those of
-// one input together.
+// ProjectionGroups lists the matrices of a layer without experts in the order of
+// Layout, those of one input together.
 func ProjectionGroups(c Config) [][]Projection {
 	hidden, inner := c.HiddenSize, c.IntermediateSize
 	queryKeyValue := []Projection{
@@ -138,6 +147,13 @@ func ProjectionGroups(c Config) [][]Projection {
 		{{"self_attn.o_proj", hidden, c.QueryWidth()}},
 		gateUp,
 		{{"mlp.down_proj", hidden, inner}},
+	}
+}
+
+// ExpertProjections lists an expert's matrices in the order of Layout.
+func ExpertProjections(c Config) []Projection {
+	return []Projection{
+		{"gate_proj", c.ExpertSize, c.HiddenSize}, {"up_proj", c.ExpertSize, c.HiddenSize}, {"down_proj", c.HiddenSize, c.ExpertSize},
 	}
 }
 

@@ -27,21 +27,30 @@ func MemoryOf(c Config, d safetensors.DType) Memory {
 	}
 	m.TrainBytes = m.WeightBytes + m.MasterBytes + m.GradientBytes + m.MomentBytes
 	m.KVBytes = 2 * int64(c.NumHiddenLayers) * int64(c.KeyValueWidth()) * width
-	block, stream := c.activations()
-	m.KeptBytes = 4 * (int64(c.NumHiddenLayers)*block + stream)
-	m.RecomputeBytes = 4 * ((int64(c.NumHiddenLayers)-1)*stream + block + stream)
+	stream, blocks := int64(c.HiddenSize), int64(0)
+	for i := range c.NumHiddenLayers {
+		l := c.Layer(i)
+		blocks += c.activations(c.Mixture(l), c.InnerWidth(l))
+	}
+	largest := c.activations(c.Experts > 0, c.LargestInnerWidth())
+	m.KeptBytes = 4 * (blocks + stream)
+	m.RecomputeBytes = 4 * ((int64(c.NumHiddenLayers)-1)*stream + largest + stream)
 	return m
 }
 
-// activations is the number of values that a block leaves for its backward
-// pass, for each token: the residual stream before and inside it, queries,
-// keys and values, attention's output with the maximum and sum of each head's
-// softmax, gate and up projections, what norms read that is none of these, and the
-// norms' factors. stream is the
-// width of the residual stream.
-func (c Config) activations() (block, stream int64) {
-	stream = int64(c.HiddenSize)
-	block = 2*stream + 2*int64(c.QueryWidth()) + 2*int64(c.KeyValueWidth()) + 2*int64(c.NumAttentionHeads) + 2*int64(c.IntermediateSize) + 2
+// activations is the number of values that a block, with experts or without and so
+// wide inside its MLP, leaves for its backward pass, for each token: the residual
+// stream before and inside it, queries, keys and values, attention's output with the
+// maximum and sum of each head's softmax, gate and up projections, what norms read
+// that is none of these, and the norms' factors; of experts, the router's
+// probabilities, and for each of the token's its number, its share and both places of
+// its row.
+func (c Config) activations(mixture bool, inner int) int64 {
+	stream := int64(c.HiddenSize)
+	block := 2*stream + 2*int64(c.QueryWidth()) + 2*int64(c.KeyValueWidth()) + 2*int64(c.NumAttentionHeads) + 2*int64(inner) + 2
+	if mixture {
+		block += int64(c.Experts) + 4*int64(c.ExpertsPerToken)
+	}
 	switch c.QKNorm {
 	case QKNormHead:
 		block += int64(c.QueryWidth()+c.KeyValueWidth()) + int64(c.NumAttentionHeads+c.NumKeyValueHeads)
@@ -51,5 +60,5 @@ func (c Config) activations() (block, stream int64) {
 	if c.Norms.After() { // the branches' outputs before their norms
 		block += 2*stream + 2
 	}
-	return block, stream
+	return block
 }

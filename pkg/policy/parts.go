@@ -26,6 +26,7 @@ const (
 	PartLocalRope      Part = "two rotary embeddings"
 	PartNoRope         Part = "layers without rotary embedding"
 	PartWindow         Part = "sliding windows"
+	PartExperts        Part = "mixtures of experts"
 )
 
 // Parts lists the parts that a policy has.
@@ -56,5 +57,6 @@ func (c Config) Parts() []Part {
 	add(slices.ContainsFunc(c.Layers, func(l Layer) bool { return l.Rope == RopeLocal }), PartLocalRope)
 	add(slices.ContainsFunc(c.Layers, func(l Layer) bool { return l.Rope == RopeNone }), PartNoRope)
 	add(slices.ContainsFunc(c.Layers, func(l Layer) bool { return l.Window != 0 }), PartWindow)
+	add(c.Experts != 0, PartExperts)
 	return parts
 }

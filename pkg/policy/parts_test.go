@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,7 +42,7 @@ func TestPartsAndCounts(t *testing.T) {
 			seen[part] = true
 		}
 	}
-	if len(seen) != 18 {
+	if len(seen) != 19 {
 		t.Errorf("the shapes have %d parts: %v", len(seen), seen)
 	}
 }
@@ -68,6 +69,41 @@ func TestWindowsInCounts(t *testing.T) {
 	// Two states of 20 numbers and two factors more, of each of two layers.
 	if got := policy.MemoryOf(after, safetensors.F32).KeptBytes - policy.MemoryOf(before, safetensors.F32).KeptBytes; got != 4*2*42 {
 		t.Errorf("norms after branches keep %d bytes more, want 336", got)
+	}
+}
+
+// Of five experts that have 3·20·11 weights each, a token goes to two; the router has
+// 5·20. The other layer has an MLP of 3·20·27.
+func TestExpertsInCounts(t *testing.T) {
+	t.Parallel()
+	c := policytest.Composed()["qwen3-moe"]
+	dense := c
+	dense.Layers = []policy.Layer{{Dense: true}, {Dense: true}}
+	if got, want := policy.ParameterCount(c)-policy.ParameterCount(dense), 5*660+100-1620; got != want {
+		t.Errorf("experts add %d parameters, want %d", got, want)
+	}
+	if got, want := policy.DecodeFLOPsPerToken(c, 10)-policy.DecodeFLOPsPerToken(dense, 10), 2*(2*660+100-1620.0); got != want {
+		t.Errorf("experts add %g operations a token, want %g", got, want)
+	}
+	// Gates and ups of two experts in place of the MLP's; probabilities of five, and
+	// four numbers for each of the two.
+	got := policy.MemoryOf(c, safetensors.F32).KeptBytes - policy.MemoryOf(dense, safetensors.F32).KeptBytes
+	if want := int64(4 * (2*2*11 - 2*27 + 5 + 4*2)); got != want {
+		t.Errorf("experts keep %d bytes a token, want %d", got, want)
+	}
+}
+
+// Adapters change attention alone where there are experts.
+func TestAdapterOfExperts(t *testing.T) {
+	t.Parallel()
+	c := policytest.Composed()["olmoe"]
+	l := policy.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "o_proj"}}
+	if a, err := policy.InitAdapter(c, l, 1); err != nil || len(a.Tensors) != 2*2*2 {
+		t.Errorf("%d tensors, %v", len(a.Tensors), err)
+	}
+	l.Targets = []string{"q_proj", "up_proj"}
+	if _, err := policy.InitAdapter(c, l, 1); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "up_proj") {
+		t.Errorf("adapter of experts: %v", err)
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 // Layout lists a policy's tensors by name and shape, as F32 without data, in
 // the order of files and engines. Query, key and value projections lie next to
 // each other, and so do gate and up, so that a backend can multiply by each
-// group at once.
+// group at once. Of a layer with experts the router comes first and then expert
+// after expert, by the names of Qwen's files.
 func Layout(c Config) []Tensor {
 	hidden := c.HiddenSize
 	var tensors []Tensor
@@ -57,8 +58,17 @@ func Layout(c Config) []Tensor {
 		project(1, c.OutputBias)
 		norm(true, "post_attention_layernorm", hidden)
 		norm(before && after, "pre_feedforward_layernorm", hidden)
-		project(2, c.MLPBias)
-		project(3, c.MLPBias)
+		if c.Mixture(c.Layer(layer)) {
+			add("mlp.gate.weight", c.Experts, hidden)
+			for e := range c.Experts {
+				for _, p := range ExpertProjections(c) {
+					add(fmt.Sprintf("mlp.experts.%d.%s.weight", e, p.name), p.Out, p.In)
+				}
+			}
+		} else {
+			project(2, c.MLPBias)
+			project(3, c.MLPBias)
+		}
 		norm(after, "post_feedforward_layernorm", hidden)
 	}
 	whole("model.norm.weight", hidden)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,8 +15,9 @@ import (
 )
 
 // applyFolder honours what the files beside tokenizer.json change about the
-// tokenizer that transformers makes of a folder. What would add ids that
-// tokenizer.json lacks is refused. special_tokens_map.json and
+// tokenizer that transformers makes of a folder. Of what would add ids that
+// tokenizer.json lacks, added_tokens_decoder may, with the ids that transformers
+// gives; the rest is refused. special_tokens_map.json and
 // added_tokens.json count only where tokenizer_config.json has no
 // added_tokens_decoder, as in transformers; a role in the former takes the
 // place of the same role in tokenizer_config.json.
@@ -76,7 +78,9 @@ func (t *Tokenizer) applyConfig(config map[string]json.RawMessage) error {
 	return t.applyRoles(config)
 }
 
-// applyAdded takes the flags of added tokens; special is never taken away.
+// applyAdded takes the flags of added tokens, and tokens that tokenizer.json lacks;
+// special is never taken away. Transformers gives tokens that are lacking the next
+// free ids, in the order of their own; others than their own are refused.
 func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
 	var tokens map[string]json.RawMessage
 	if isNull(raw) {
@@ -85,7 +89,9 @@ func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &tokens); err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(tokens)) {
+	number := func(key string) int { n, _ := strconv.Atoi(key); return n } // a key that is none is no id
+	byID := func(a, b string) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(tokens), byID) {
 		changed, err := parseAdded(tokens[key], "content")
 		if err != nil {
 			return fmt.Errorf("token %.100s: %w", key, err)
@@ -94,8 +100,16 @@ func (t *Tokenizer) applyAdded(raw json.RawMessage) error {
 		if id, ok := t.lookUp(changed.content); at < 0 && ok && strconv.Itoa(int(id)) == key {
 			at = t.promote(changed.content, id)
 		}
+		if _, known := t.lookUp(changed.content); at < 0 && !known && key == strconv.Itoa(int(t.free)) {
+			at = t.promote(changed.content, t.free)
+			t.pieces = append(t.pieces, "") // setAdded fills it in
+			if t.names != nil {
+				t.names = append(t.names, "")
+			}
+			t.free++
+		}
 		if at < 0 || strconv.Itoa(int(t.added[at].id)) != key {
-			return fmt.Errorf("token %.100q with id %.100s is not an added token of %s", changed.content, key, TokenizerFile)
+			return fmt.Errorf("token %.100q with id %.100s is not an added token of %s, and the next free id is %d", changed.content, key, TokenizerFile, t.free)
 		}
 		changed.id = t.added[at].id
 		changed.special = changed.special || t.added[at].special

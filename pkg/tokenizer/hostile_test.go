@@ -155,7 +155,7 @@ func TestRefusesConfig(t *testing.T) {
 		{"role a number", ConfigFile, `{"eos_token":7}`, "eos_token"},
 		{"special not there", ConfigFile, `{"additional_special_tokens":["<|end|>","<|more|>"]}`, `no token "<|more|>"`},
 		{"specials a number", ConfigFile, `{"extra_special_tokens":3}`, "extra_special_tokens"},
-		{"added not there", ConfigFile, `{"added_tokens_decoder":{"300":{"content":"<|more|>"}}}`, `"<|more|>" with id 300 is not an added token`},
+		{"added not there", ConfigFile, `{"added_tokens_decoder":{"300":{"content":"<|more|>"}}}`, `"<|more|>" with id 300 is not an added token of tokenizer.json, and the next free id is 259`},
 		{"added of another id", ConfigFile, `{"added_tokens_decoder":{"7":{"content":"<|end|>"}}}`, `"<|end|>" with id 7 is not an added token`},
 		{"blank before against none", ConfigFile, `{"add_prefix_space":true}`, "add_prefix_space is true, against false"},
 		{"specials split", ConfigFile, `{"split_special_tokens":true}`, "split_special_tokens is set"},

@@ -52,6 +52,7 @@ type Tokenizer struct {
 	pieces  []string     // the bytes that each id decodes to behind others
 	added   []addedToken // by id
 	addedAt map[string]int
+	free    int32 // the id that one more added token gets; -1 for none
 	roles   Roles
 	named   map[string]string // what the files of a folder name: bos_token, image_token, …
 

@@ -53,7 +53,10 @@ func (f *tokenizerJSON) readVocabulary(t *Tokenizer) error {
 			next++
 		}
 	}
-	t.added = added
+	t.added, t.free = added, next
+	if int(next) != size {
+		t.free = -1 // there are gaps, where the peer would give an id twice
+	}
 	t.pieces = make([]string, size)
 	if t.decoders != nil {
 		t.names = make([]string, size)

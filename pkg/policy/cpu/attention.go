@@ -163,6 +163,10 @@ func (p *pass) against(out []float32, ldo int, y []float32, ldy, rows int, prefi
 // and the block in which that ends is put together.
 func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, prefix []float32, before int, x []float32, own int, scratch *workerScratch) {
 	d, stride, nn := p.e.config.HeadDim, wide(p.e.config), p.e.nn
+	if !p.e.pairs && before+own > p.e.stretchKeys {
+		p.weighStretches(out, ldo, weights, ldw, rows, prefix, before, x, own, scratch)
+		return
+	}
 	whole := before
 	if p.e.pairs {
 		whole -= before % gemm.PairBlock
@@ -184,6 +188,37 @@ func (p *pass) weigh(out []float32, ldo int, weights []float32, ldw, rows int, p
 	}
 	if taken < own {
 		nn(out, ldo, weights[before+taken:], ldw, x[taken*stride:], stride, rows, d, own-taken, before > 0, 1)
+	}
+}
+
+// weighStretches is weigh in float32 with more than one stretch: the sum of each, from
+// the first key of a sequence on, and then the sum of these in their order.
+func (p *pass) weighStretches(out []float32, ldo int, weights []float32, ldw, rows int, prefix []float32, before int, x []float32, own int, scratch *workerScratch) {
+	d, stride, stretchKeys := p.e.config.HeadDim, wide(p.e.config), p.e.stretchKeys
+	scratch.stretch = grow(scratch.stretch, rows*d)
+	for first := 0; first < before+own; first += stretchKeys {
+		to, dst, ld := min(first+stretchKeys, before+own), scratch.stretch, d
+		if first == 0 {
+			dst, ld = out, ldo
+		}
+		if first < before {
+			p.e.nn(dst, ld, weights[first:], ldw, prefix[first*stride:], stride, rows, d, min(to, before)-first, false, 1)
+		}
+		if at := max(first, before); at < to {
+			p.e.nn(dst, ld, weights[at:], ldw, x[(at-before)*stride:], stride, rows, d, to-at, at > first, 1)
+		}
+		if first > 0 {
+			addStretch(out, ldo, dst, rows, d)
+		}
+	}
+}
+
+// addStretch adds the rows of a stretch's sums (rows, d) to those of out, which are ldo
+// apart.
+func addStretch(out []float32, ldo int, sums []float32, rows, d int) {
+	for i := range rows {
+		row := out[i*ldo : i*ldo+d]
+		vec.Add(row, row, sums[i*d:(i+1)*d])
 	}
 }
 

@@ -17,6 +17,9 @@ type gradientScratch struct {
 	normed []float32 // (N, h) a norm's output
 	mlp    []float32 // (N, i) the MLP's inner activation
 	low    []float32 // (N, ranks) of an adapter
+	routed []float32 // (R, h) of what experts read
+	shares []float32 // (R) of the experts' shares
+	router []float32 // (N, E) of the router's logits
 
 	branch1, branch2 branchGrad // of attention and of the MLP
 }
@@ -50,29 +53,33 @@ func (p *pass) back() {
 func (p *pass) combineGrad(index int) {
 	c, g := p.e.config, &p.gradients
 	l, m := &p.layers[index], &p.e.model.layers[index]
-	n, hidden, inner, queries := p.rows(index), c.HiddenSize, c.IntermediateSize, c.QueryWidth()
-	m.down.readyBackward(p.threads)
-	m.gateUp.readyBackward(p.threads)
+	n, hidden, queries := p.rows(index), c.HiddenSize, c.QueryWidth()
 	m.output.readyBackward(p.threads)
 	g.branch2.begin(p, m.after2, g.stream, n)
 	g.branch1.begin(p, m.after1, g.middle, n)
+	if m.mixed != nil {
+		p.expertsGrad(l, m, n)
+	} else {
+		m.down.readyBackward(p.threads)
+		m.gateUp.readyBackward(p.threads)
+	}
 	p.blocks(n, func(s *workerScratch, from, to, threads int) {
-		s.mlp = grow(s.mlp, p.blockRow*inner)
-		p.e.gateRows(g.mlp[from*inner:], l.gateUp, from, to)
-		g.branch2.rows(p, g.stream, l.branch2, m.after2, l.rstdAfter2, from, to)
-		m.down.inputGrad(s.mlp, g.branch2.product[from*hidden:], to-from, threads, &s.low)
-		for i := from; i < to; i++ {
-			row := l.gateUp[2*i*inner : 2*(i+1)*inner]
-			p.e.gateGrad(row[:inner], row[inner:], s.mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
+		if m.mixed != nil {
+			p.routerGrad(l, m, from, to, threads)
+		} else {
+			p.gatesGrad(l, m, s, from, to, threads)
 		}
-		m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, threads, &s.low)
 		p.throughNorm(g.middle, g.stream, l.middle, m.norm2, l.rstd2, from, to)
 		g.branch1.rows(p, g.middle, l.branch1, m.after1, l.rstdAfter1, from, to)
 		m.output.inputGrad(g.mixed[from*queries:], g.branch1.product[from*hidden:], to-from, threads, &s.low)
 	})
-	m.down.weightGrad(p, g.branch2.product, g.mlp, n)
+	if m.mixed != nil {
+		m.mixed.router.weightGrad(p, g.router, g.input(l.middle, m.norm2), n)
+	} else {
+		m.down.weightGrad(p, g.branch2.product, g.mlp, n)
+		m.gateUp.weightGrad(p, l.gateUp, g.input(l.middle, m.norm2), n)
+	}
 	normGrad(p, m.after2, g.branch2.scaled, l.branch2, l.rstdAfter2, n)
-	m.gateUp.weightGrad(p, l.gateUp, g.input(l.middle, m.norm2), n)
 	normGrad(p, m.norm2, g.dNorm, l.middle, l.rstd2, n)
 	normGrad(p, m.after1, g.branch1.scaled, l.branch1, l.rstdAfter1, n)
 	wanted := p.wantedOf(index)
@@ -85,6 +92,27 @@ func (p *pass) combineGrad(index int) {
 	m.output.weightGrad(p, g.branch1.product, g.wanted, n)
 	spread(g.middle, wanted, len(p.tokens), hidden)
 	spread(g.mixed, wanted, len(p.tokens), queries)
+}
+
+// gatesGrad takes the rows from..to-1 of g.stream through the MLP: to g.dNorm, and
+// those of gate and up projections become their gradients.
+func (p *pass) gatesGrad(l *layerActivations, m *layer, s *workerScratch, from, to, threads int) {
+	g, hidden, inner := &p.gradients, p.e.config.HiddenSize, p.e.config.IntermediateSize
+	s.mlp = grow(s.mlp, p.blockRow*inner)
+	p.e.gateRows(g.mlp[from*inner:], l.gateUp, inner, from, to)
+	g.branch2.rows(p, g.stream, l.branch2, m.after2, l.rstdAfter2, from, to)
+	m.down.inputGrad(s.mlp, g.branch2.product[from*hidden:], to-from, threads, &s.low)
+	p.gateRowsGrad(s.mlp, l.gateUp, inner, from, to)
+	m.gateUp.inputGrad(g.dNorm[from*hidden:], l.gateUp[2*from*inner:], to-from, threads, &s.low)
+}
+
+// gateRowsGrad is the backward pass of gateRows: the rows of gateUp become their
+// gradients, given mlp's (to-from, inner).
+func (p *pass) gateRowsGrad(mlp, gateUp []float32, inner, from, to int) {
+	for i := from; i < to; i++ {
+		row := gateUp[2*i*inner : 2*(i+1)*inner]
+		p.e.gateGrad(row[:inner], row[inner:], mlp[(i-from)*inner:(i-from+1)*inner], row[:inner], row[inner:])
+	}
 }
 
 // projectGrad is the backward pass of project: from g.qkv and g.middle to

@@ -39,7 +39,9 @@ type decodeScratch struct {
 	scores []float32 // of the queries of one key-value head
 	sums   []float32
 	packed gemm.Packed // keys or values of a page
-	dist   distribution
+
+	stretch []float32 // (queries, d) a stretch's sums
+	dist    distribution
 }
 
 // decoder generates, on one or several threads.
@@ -294,18 +296,42 @@ func (d *decoder) attend(layer, head int, s *slot, query, mixed []float32, scrat
 	scores, sums := scratch.scores, scratch.sums
 	q := query[head*shared*width : (head+1)*shared*width]
 	out := mixed[head*shared*width : (head+1)*shared*width]
-	clear(out)
 	for i := hidden; i < len(s.pages); i++ {
 		d.cache.score(scores[i*pageTokens:], stride, q, width, shared, s.pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
 	}
 	for a := range shared {
 		_, sums[a] = scoring.softmax(scores[a*stride:a*stride+keys], keys)
 	}
-	for i := hidden; i < len(s.pages); i++ {
-		d.cache.mix(out, width, scores[i*pageTokens:], stride, shared, s.pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
-	}
+	d.mixPages(out, width, scores, stride, shared, s.pages, hidden, keys, layer, head, scratch)
 	for a := range shared {
 		vec.Scale(out[a*width:(a+1)*width], 1/sums[a], out[a*width:(a+1)*width])
+	}
+}
+
+// mixPages is [pass.weigh] for values in pages: it sets out_i for i < rows, which are
+// ldo apart, to the sum of the first keys values, weighted by scores[i·stride:], of which
+// those of the first hidden pages are zeros.
+func (d *decoder) mixPages(out []float32, ldo int, scores []float32, stride, rows int, pages []*page, hidden, keys, layer, head int, scratch *decodeScratch) {
+	width, each := d.e.config.HeadDim, len(pages)
+	if !d.e.pairs {
+		each = d.e.stretchKeys / pageTokens
+	}
+	for i := range rows {
+		clear(out[i*ldo : i*ldo+width])
+	}
+	for i := hidden; i < len(pages); {
+		dst, ld, later := out, ldo, i >= each
+		if later {
+			scratch.stretch = grow(scratch.stretch, rows*width)
+			dst, ld = scratch.stretch, width
+			clear(dst)
+		}
+		for end := min(len(pages), (i/each+1)*each); i < end; i++ {
+			d.cache.mix(dst, ld, scores[i*pageTokens:], stride, rows, pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
+		}
+		if later {
+			addStretch(out, ldo, dst, rows, width)
+		}
 	}
 }
 

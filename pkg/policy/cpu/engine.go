@@ -7,13 +7,13 @@
 // A token's log-probability, and the state it leaves in the key-value cache,
 // depend on its sequence and the weights alone. Products are chains of fused
 // multiply-adds in a fixed order (package gemm), reductions are striped in a
-// fixed way (package vec), and attention sums over keys in ascending order
-// with exact zeros where the causal mask is, so that prefill, decoding and
-// training agree in every bit, whatever else is in the batch, however many
-// threads there are and whichever instruction set runs. A gradient is a chain
-// over the batch's tokens in ascending order; threads share it out by rows or
-// columns of a weight, never by tokens. It does not depend on how a batch is
-// divided among passes at the ends of sequences.
+// fixed way (package vec), and attention sums over keys in ascending order with
+// exact zeros where the causal mask is, in chains of 4,096 from a sequence's first
+// key on, so that prefill, decoding and training agree in every bit, whatever else
+// is in the batch, however many threads there are and whichever instruction set
+// runs. A gradient is a chain over the batch's tokens in ascending order; threads
+// share it out by rows or columns of a weight, never by tokens. It does not depend
+// on how a batch is divided among passes at the ends of sequences.
 //
 // With products in bfloat16 the order of their sums is that of AMX's instruction. A
 // token's numbers depend on its sequence and the weights alone as before. A gradient's
@@ -110,9 +110,15 @@ type Engine struct {
 	rope, localRope ropeTable
 
 	limits limits
-	pass   *pass // activations of the last Forward
-	head   head
-	last   lastForward
+
+	// stretchKeys is the number of keys whose weighted values are summed in one chain, in
+	// whole pages; the sums of such stretches are added up. A chain rounds at each key,
+	// so that one of 65,536 is off by ten times as much as the rest of a forward pass.
+	// It is part of the result of longer sequences, except in bfloat16.
+	stretchKeys int
+	pass        *pass // activations of the last Forward
+	head        head
+	last        lastForward
 
 	decoders   []*decoder // of Generate; kept for their memory
 	cache      *pool      // their keys and values
@@ -154,6 +160,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	e.cacheBytes = cmp.Or(options.CacheBytes, defaultCacheBytes)
 	e.pass = newPass(e, e.threads, e.train)
 	e.head.rows = []int32{} // nil would be all tokens
+	e.stretchKeys = 64 * pageTokens
 	e.limits = e.defaultLimits()
 	return e, nil
 }

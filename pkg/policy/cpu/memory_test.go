@@ -13,7 +13,9 @@ import (
 // allocates.
 func TestActivationBytes(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]policy.Config{"Qwen2": tinyConfig(), "Qwen3": normedConfig()} {
+	for name, c := range map[string]policy.Config{
+		"Qwen2": tinyConfig(), "Qwen3": normedConfig(), "Qwen3-MoE": policytest.Composed()["qwen3-moe"],
+	} {
 		e := newEngine(t, c, policytest.LoudWeights(t, c), 1)
 		m := policy.MemoryOf(c, safetensors.F32)
 		for sparse, want := range map[bool]int64{false: m.KeptBytes, true: m.RecomputeBytes} {
@@ -24,9 +26,15 @@ func TestActivationBytes(t *testing.T) {
 			first := map[*float32]bool{} // buffers that layers share count once
 			total := int64(len(p.final))
 			for i := range p.layers {
-				fields := reflect.ValueOf(p.layers[i])
-				for j := range fields.NumField() {
-					if buffer := fields.Field(j); buffer.Len() > 0 {
+				l := &p.layers[i]
+				l.routing.starts = nil // of no token
+				fields, of := reflect.ValueOf(*l), reflect.ValueOf(l.routing)
+				for j := range fields.NumField() + of.NumField() {
+					buffer := fields.Field(min(j, fields.NumField()-1))
+					if j >= fields.NumField() {
+						buffer = of.Field(j - fields.NumField())
+					}
+					if buffer.Kind() == reflect.Slice && buffer.Len() > 0 {
 						at := (*float32)(buffer.UnsafePointer())
 						if !first[at] {
 							total += int64(buffer.Len())

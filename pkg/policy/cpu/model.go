@@ -18,7 +18,7 @@ type model struct {
 	// The weights of one layer, or of a part of the head, as a backward pass
 	// multiplies by them. They are made of the packed weights when they are
 	// needed, which takes a thousandth of the time of the products.
-	backward struct{ qkv, output, gateUp, down, head gemm.Packed }
+	backward struct{ qkv, output, gateUp, down, head, router gemm.Packed }
 }
 
 // layer is one block of the model. Tensors that are multiplied by together lie
@@ -33,6 +33,7 @@ type layer struct {
 	norm2  *parameter // (h) before the MLP, or nil
 	gateUp linear     // h to 2i
 	down   linear     // i to h
+	mixed  *mixture   // in place of these two, or nil
 	after2 *parameter // (h) after the MLP, or nil
 }
 
@@ -145,8 +146,12 @@ func newModel(c policy.Config, b *builder) *model {
 		l.output = project(1, c.QueryWidth(), c.OutputBias, &m.backward.output)
 		l.after1 = b.norm(after, c.NormOffset)
 		l.norm2 = b.norm(before, c.NormOffset)
-		l.gateUp = project(len(groups[2]), hidden, c.MLPBias, &m.backward.gateUp)
-		l.down = project(1, c.IntermediateSize, c.MLPBias, &m.backward.down)
+		if c.Mixture(c.Layer(i)) {
+			l.mixed = newMixture(c, b, &m.backward.router)
+		} else {
+			l.gateUp = project(len(groups[2]), hidden, c.MLPBias, &m.backward.gateUp)
+			l.down = project(1, c.IntermediateSize, c.MLPBias, &m.backward.down)
+		}
 		l.after2 = b.norm(after, c.NormOffset)
 	}
 	m.norm = b.norm(true, c.NormOffset)
@@ -158,7 +163,7 @@ func newModel(c policy.Config, b *builder) *model {
 	return m
 }
 
-// linears calls f for every projection, the head last.
+// linears calls f for every projection that an adapter may change, and the head.
 func (m *model) linears(f func(l *linear)) {
 	for i := range m.layers {
 		l := &m.layers[i]

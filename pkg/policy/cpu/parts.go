@@ -21,8 +21,8 @@ func (e *Engine) residualScale() float32 { return float32(cmp.Or(e.config.Residu
 
 // gateRows fills mlp (to-from, inner) from the rows from..to-1 of gate and up
 // projections (N, 2·inner), the gates of a row first.
-func (e *Engine) gateRows(mlp, gateUp []float32, from, to int) {
-	gated, inner := vec.SwiGLU, e.config.IntermediateSize
+func (e *Engine) gateRows(mlp, gateUp []float32, inner, from, to int) {
+	gated := vec.SwiGLU
 	if e.config.Activation == policy.GELUTanh {
 		gated = vec.GeGLU
 	}

@@ -33,6 +33,10 @@ type pass struct {
 	wanted []int32
 	spans  []span // (S) queries of the last block, if not all tokens are wanted
 
+	// Of a layer with experts:
+	normed []float32 // (M, h) what they read
+	routed []float32 // (R, h) what they make of it
+
 	layers []layerActivations
 	final  []float32 // (M, h) the residual stream after the last block
 	states []float32 // (M, h) memory of final, unless that is where the blocks began
@@ -55,6 +59,8 @@ type layerActivations struct {
 	gateUp []float32 // (N, 2i)
 	rstd1  []float32 // (N) of the first norm
 	rstd2  []float32 // (N) of the second norm
+
+	routing routing // of a layer with experts, whose gateUp is (R, 2·expert size)
 
 	// Of models with norms of queries and keys:
 	heads  []float32 // (N, q+kv) queries and keys before their norms
@@ -80,6 +86,9 @@ type workerScratch struct {
 	capped []float32 // (queryBlock, keys) scores after their cap
 	output []float32 // (queryBlock, d) gradient of a head's output
 	block  []float32 // (gemm.PairBlock, d) keys or values
+	expert expertScratch
+
+	stretch []float32 // (queryBlock, d) a stretch's sums
 }
 
 const (
@@ -127,7 +136,14 @@ func (p *pass) allocate(n int) {
 		l.mixed = grow(l.mixed, n*c.QueryWidth())
 		l.shift = grow(l.shift, n*c.NumAttentionHeads)
 		l.sum = grow(l.sum, n*c.NumAttentionHeads)
-		l.gateUp = grow(l.gateUp, n*2*c.IntermediateSize)
+		if p.shared {
+			l.gateUp = grow(l.gateUp, n*2*c.LargestInnerWidth())
+		} else {
+			l.gateUp = grow(l.gateUp, n*2*c.InnerWidth(c.Layer(i)))
+		}
+		if p.shared || c.Mixture(c.Layer(i)) {
+			l.routing.allocate(c, n)
+		}
 		l.rstd1 = grow(l.rstd1, n)
 		l.rstd2 = grow(l.rstd2, n)
 		if c.Norms.After() {
@@ -351,19 +367,31 @@ func (p *pass) rotate(index int, qkv []float32, from, to int, f func(x, cos, sin
 // branch makes of x: a projection, normed if there is a norm after it and scaled.
 // The norm's inputs are kept, (N, h), with rstd (N).
 func (p *pass) addBranch(dst, x []float32, project *linear, after *parameter, kept, rstd []float32, from, to, threads int, s *workerScratch) {
-	hidden, scale, rows := p.e.config.HiddenSize, p.e.residualScale(), to-from
+	scale, rows := p.e.residualScale(), to-from
 	if after == nil && scale == 1 {
 		project.add(dst, x, rows, threads, &s.low)
 		return
 	}
-	var out []float32
-	if after != nil {
-		out = kept[from*hidden : to*hidden]
-	} else {
-		s.branch = grow(s.branch, p.blockRow*hidden)
-		out = s.branch
-	}
+	out := p.branchRows(s, after, kept, from, to)
 	project.apply(out, x, rows, threads, &s.low)
+	p.addRows(dst, out, after, rstd, from, to, s)
+}
+
+// branchRows is room for the rows from..to-1 of what a branch adds: in kept (N, h) if
+// there is a norm after it, whose backward pass needs them.
+func (p *pass) branchRows(s *workerScratch, after *parameter, kept []float32, from, to int) []float32 {
+	hidden := p.e.config.HiddenSize
+	if after != nil {
+		return kept[from*hidden : to*hidden]
+	}
+	s.branch = grow(s.branch, p.blockRow*hidden)
+	return s.branch
+}
+
+// addRows adds to rows from..to-1 of the residual stream, dst (to-from, h), the rows
+// of branchRows, normed if there is a norm after them and scaled.
+func (p *pass) addRows(dst, out []float32, after *parameter, rstd []float32, from, to int, s *workerScratch) {
+	hidden, scale, rows := p.e.config.HiddenSize, p.e.residualScale(), to-from
 	s.row = grow(s.row, hidden)
 	for i := range rows {
 		row := out[i*hidden : (i+1)*hidden]
@@ -382,38 +410,51 @@ func (p *pass) combine(index int) { p.combineTo(index, true) }
 
 // combineTo is combine, unless whole only as far as gate and up.
 func (p *pass) combineTo(index int, whole bool) {
-	c, hidden, inner := p.e.config, p.e.config.HiddenSize, p.e.config.IntermediateSize
-	l, m, wanted := &p.layers[index], &p.e.model.layers[index], p.wantedOf(index)
+	hidden, inner := p.e.config.HiddenSize, p.e.config.IntermediateSize
+	l, m := &p.layers[index], &p.e.model.layers[index]
 	next := p.final
 	if index+1 < len(p.layers) {
 		next = p.layers[index+1].input
 	}
+	if m.mixed != nil {
+		p.combineExperts(index, next, whole)
+		return
+	}
 	p.blocks(p.rows(index), func(s *workerScratch, from, to, threads int) {
 		rows := to - from
 		s.mlp = grow(s.mlp, p.blockRow*inner)
-		middle, mixed := l.middle[from*hidden:to*hidden], l.mixed[from*c.QueryWidth():]
-		switch {
-		case wanted != nil:
-			s.mixed = grow(s.mixed, rows*c.QueryWidth())
-			mixed = s.mixed
-			gather(middle, l.input, wanted[from:to], hidden)
-			gather(mixed, l.mixed, wanted[from:to], c.QueryWidth())
-		case p.train:
-			copy(middle, l.input[from*hidden:])
-		}
-		p.addBranch(middle, mixed, &m.output, m.after1, l.branch1, l.rstdAfter1, from, to, threads, s)
+		middle := p.addAttention(index, s, from, to, threads)
 		m.gateUp.apply(l.gateUp[2*from*inner:], p.normedOr(s, l.middle, m.norm2, l.rstd2, from, to), rows, threads, &s.low)
 		if !whole {
 			return
 		}
 		eachRow(threads, from, to, 2*inner, func(first, last int) {
-			p.e.gateRows(s.mlp[(first-from)*inner:], l.gateUp, first, last)
+			p.e.gateRows(s.mlp[(first-from)*inner:], l.gateUp, inner, first, last)
 		})
 		if p.train {
 			copy(next[from*hidden:to*hidden], middle)
 		}
 		p.addBranch(next[from*hidden:to*hidden], s.mlp, &m.down, m.after2, l.branch2, l.rstdAfter2, from, to, threads, s)
 	})
+}
+
+// addAttention sets the rows from..to-1 of the residual stream inside a layer, which
+// it returns, to those before it with the projection of attention's output added.
+func (p *pass) addAttention(index int, s *workerScratch, from, to, threads int) (middle []float32) {
+	hidden, queries := p.e.config.HiddenSize, p.e.config.QueryWidth()
+	l, m, wanted := &p.layers[index], &p.e.model.layers[index], p.wantedOf(index)
+	middle, mixed := l.middle[from*hidden:to*hidden], l.mixed[from*queries:]
+	switch {
+	case wanted != nil:
+		s.mixed = grow(s.mixed, (to-from)*queries)
+		mixed = s.mixed
+		gather(middle, l.input, wanted[from:to], hidden)
+		gather(mixed, l.mixed, wanted[from:to], queries)
+	case p.train:
+		copy(middle, l.input[from*hidden:])
+	}
+	p.addBranch(middle, mixed, &m.output, m.after1, l.branch1, l.rstdAfter1, from, to, threads, s)
+	return middle
 }
 
 // gather copies those of rows, each of width elements, that wanted names.

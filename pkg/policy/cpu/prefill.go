@@ -198,12 +198,7 @@ func (d *decoder) attendBlock(layer, head int, p piece, first int, scratch *deco
 		for i := range rows {
 			_, sums[i] = scoring.softmax(scores[i*stride:i*stride+keys], before+i+1)
 		}
-		for i := range rows {
-			clear(mixed[i*c.QueryWidth():][:width])
-		}
-		for i := hidden; i < len(pages); i++ {
-			d.cache.mix(mixed, c.QueryWidth(), scores[i*pageTokens:], stride, rows, pages[i], layer, head, min(pageTokens, keys-i*pageTokens), &scratch.packed)
-		}
+		d.mixPages(mixed, c.QueryWidth(), scores, stride, rows, pages, hidden, keys, layer, head, scratch)
 		for i := range rows {
 			row := mixed[i*c.QueryWidth() : i*c.QueryWidth()+width]
 			vec.Scale(row, 1/sums[i], row)

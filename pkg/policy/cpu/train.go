@@ -83,7 +83,9 @@ func (e *Engine) layerBytesPerToken() int {
 	if c.Norms.After() {
 		stream *= 2
 	}
-	return 4 * (stream + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.IntermediateSize)
+	// What experts read and make, and the router's numbers.
+	stream += c.ExpertsPerToken*(c.HiddenSize+4) + c.Experts
+	return 4 * (stream + 2*c.QueryWidth() + 2*c.KeyValueWidth() + 2*c.NumAttentionHeads + 2*c.LargestInnerWidth())
 }
 
 // divide cuts a batch into chunks, none between a shared prefix and what goes on from

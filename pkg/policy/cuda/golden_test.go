@@ -107,7 +107,7 @@ func TestAgainstTransformers(t *testing.T) {
 		}
 		folders = append(folders, found...)
 	}
-	taken := map[string]bool{"llama-yarn": true, "mistral-full": true, "smollm3": true}
+	taken := map[string]bool{"llama-yarn": true, "mistral-full": true, "smollm3": true, "qwq": true}
 	for _, folder := range folders {
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {

@@ -363,7 +363,7 @@ func testSkippedSteps(t *testing.T, b Backend) {
 // among passes at the ends of sequences.
 func testDivision(t *testing.T, b Backend) {
 	for name, c := range b.families() {
-		if !slices.Contains([]string{"qwen2 tied", "qwen3 untied", "olmo3", "gemma2"}, name) {
+		if !slices.Contains([]string{"qwen2 tied", "qwen3 untied", "olmo3", "gemma2", "qwen3-moe", "olmoe"}, name) {
 			continue
 		}
 		for _, p := range precisions(t, c) {

@@ -76,6 +76,13 @@ func Composed() map[string]policy.Config {
 			c.Layers = layers(policy.Layer{Window: 17}, policy.Layer{Window: 17})
 			c.RopeScaling = policy.RopeScaling{Type: policy.RopeLong, Factor: 4, Original: 200, ShortFactors: []float64{1, 1.1, 1.3}, LongFactors: []float64{1, 2, 3}}
 		}),
+		"qwen3-moe": change(policy.Qwen3MoE, func(c *policy.Config) {
+			c.QKNorm, c.Experts, c.ExpertsPerToken, c.ExpertSize, c.ExpertsNormed = policy.QKNormHead, 5, 2, 11, true
+			c.Layers = layers(policy.Layer{}, policy.Layer{Dense: true})
+		}),
+		"olmoe": change(policy.OlmoE, func(c *policy.Config) {
+			c.QKNorm, c.Experts, c.ExpertsPerToken, c.ExpertSize, c.TieWordEmbeddings = policy.QKNormAll, 4, 3, 9, false
+		}),
 		"granite": change(policy.Granite, func(c *policy.Config) {
 			c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitScale = 6, 0.3, 0.2, 3
 		}),

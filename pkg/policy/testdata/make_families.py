@@ -2,8 +2,11 @@
 
 Needs: pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0.
 Run in this folder: for each case below, or those that the arguments name, it
-writes families/CASE as make_golden.py does golden/CASE. With --long FOLDER it
-writes sequences of 600 tokens into FOLDER instead.
+writes families/CASE as make_golden.py does golden/CASE. With --tokens N FOLDER it
+writes a sequence of N tokens into FOLDER instead, without gradients beyond 6,000
+tokens: LATHE_TEST_GOLDEN=FOLDER makes Lathe's tests compare it too. It also prints
+how far float32 log-probabilities of transformers are from those of float64, which
+is the rounding that Lathe's are to be measured by.
 """
 
 import json
@@ -49,6 +52,16 @@ CASES = {
             full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
             sliding_attention=dict(rope_type="default", rope_theta=10000.0)))),
     "gemma3-bf16": ("Gemma3", dict(head_dim=8, sliding_window=20, num_hidden_layers=1, layer_types=["sliding_attention"])),
+    "gemma": ("Gemma", dict(head_dim=8)),
+    "qwen3-moe": ("Qwen3Moe", dict(
+        hidden_size=20, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=10, norm_topk_prob=True)),
+    "qwen3-moe-dense": ("Qwen3Moe", dict(
+        hidden_size=20, head_dim=8, num_hidden_layers=3, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6,
+        mlp_only_layers=[1], use_sliding_window=True, sliding_window=20, tie_word_embeddings=True)),
+    "olmoe": ("Olmoe", dict(intermediate_size=12, num_experts=5, num_experts_per_tok=2, num_key_value_heads=4)),
+    "qwq": ("Qwen2", dict(  # QwQ-32B's rotary embedding, whose longest sequence is 131,072
+        num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=128, max_position_embeddings=40960, rope_parameters=dict(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32768, rope_theta=1000000.0))),
 }
 
 
@@ -59,6 +72,18 @@ def randomize(model, offset):
             p.data = (0 if offset else 1) + 0.2 * torch.randn_like(p)
         else:
             p.data = (0.3 if name.endswith("bias") else 1.5 / p.shape[-1] ** 0.5) * torch.randn_like(p)
+
+
+def as_in_files(name, tensor):
+    """A parameter by the names that it is saved by: experts, which are stacked, one by one."""
+    parts = {"experts.gate_up_proj": ["gate_proj", "up_proj"], "experts.down_proj": ["down_proj"]}
+    stack = name.split("mlp.")[-1]
+    if stack not in parts:
+        return [(name, tensor)]
+    return [
+        (f"{name.removesuffix(stack)}experts.{e}.{part}.weight", half)
+        for e, own in enumerate(tensor) for part, half in zip(parts[stack], own.chunk(len(parts[stack])))
+    ]
 
 
 def golden(folder, name, kind, changes, length, sequences):
@@ -73,29 +98,35 @@ def golden(folder, name, kind, changes, length, sequences):
         model = model.to(torch.bfloat16)
     model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=[1, 2])
     model.save_pretrained(folder)
-    model = cls.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    long = length > 6000
+    attention = "sdpa" if long else "eager"  # which has a score for each pair of tokens
+    model = cls.from_pretrained(folder, dtype=torch.float64, attn_implementation=attention).eval().requires_grad_(not long)
     if name.endswith("bf16"):  # the scale of embeddings is rounded to the type that the table is stored in
         scale = model.model.embed_tokens
         scale.embed_scale = scale.embed_scale.to(torch.bfloat16)
     tokens = torch.randint(0, config.vocab_size, (sequences, length))
     logits = model(tokens).logits
     inner = torch.log_softmax(logits[:, :-1], -1).gather(-1, tokens[:, 1:, None])[..., 0]
-    inner.mean().backward()
+    if not long:
+        inner.mean().backward()
     positions = torch.linspace(0, length - 1, 20).long()
     tensors = {
         "tokens": tokens, "positions": positions, "logits": logits.detach()[:, positions],
         "logprobs": torch.nn.functional.pad(inner.detach(), (1, 0)),
     }
-    tensors |= {"grad." + name: p.grad for name, p in model.named_parameters()}
+    for parameter, p in () if long else model.named_parameters():
+        tensors |= {"grad." + own: grad for own, grad in as_in_files(parameter, p.grad)}
     save_file({k: v.float().contiguous() for k, v in tensors.items()}, folder + "/golden.safetensors")
     with torch.no_grad():
         single = model.float()(tokens).logits
-    print(f"{name}: float32 logits differ by {((single - logits).abs().max() / logits.abs().max()).item():.2g}")
+    single = torch.log_softmax(single[:, :-1], -1).gather(-1, tokens[:, 1:, None])[..., 0]
+    errors = (single - inner).abs()
+    print(f"{name}: float32 log-probabilities differ by {errors.max().item():.2g} at most, {errors.mean().item():.2g} on average")
 
 
 arguments, into, shape = sys.argv[1:], "families", (70, 2)
-if arguments[:1] == ["--long"]:
-    into, shape, arguments = arguments[1], (600, 1), arguments[2:]
+if arguments[:1] == ["--tokens"]:
+    into, shape, arguments = arguments[2], (int(arguments[1]), 1), arguments[3:]
 for number, (name, (kind, changes)) in enumerate(CASES.items()):
     torch.manual_seed(number)
     if not arguments or name in arguments:

@@ -10,7 +10,7 @@ import tempfile
 
 from transformers import PreTrainedTokenizerFast, __version__
 
-TEXTS = ["the end", " the  <tool_call> x<|im_end|>", "<|begin_of_text|>a<|eot_id|> the", "<|im_start|>the\n<|endoftext|> .", "a cat's 12,345 hats"]
+TEXTS = ["the end", " the  <tool_call> x<|im_end|>", "<|begin_of_text|>a<|eot_id|> the", "<|im_start|>the\n<|endoftext|> .", "a cat's 12,345 hats", "<|more|> [gMASK] the<11><2>  the end <|more|>x"]
 
 
 def added(content, **flags):
@@ -19,6 +19,14 @@ def added(content, **flags):
 
 
 FILES = {name: json.loads(gzip.open(name + ".json.gz").read()) for name in ("gpt2", "llama3", "qwen2")}
+
+
+def more(name, contents, **flags):
+    """Tokens that the file lacks, with the next free ids."""
+    free = max([*FILES[name]["model"]["vocab"].values(), *(t["id"] for t in FILES[name]["added_tokens"])]) + 1
+    return {str(free + i): added(content, **flags) for i, content in enumerate(contents)}
+
+
 IDS = {t["content"]: t["id"] for t in FILES["qwen2"]["added_tokens"]}
 CUT = {
     "truncation": {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0},
@@ -39,6 +47,9 @@ CASES = [
     ("gpt2", {"add_bos_token": None, "cls_token": "the"}, {}),
     ("gpt2", {}, CUT),
     ("llama3", {}, CUT),
+    ("gpt2", {"added_tokens_decoder": more("gpt2", ["<|more|>", "[gMASK]", " the"]), "pad_token": "[gMASK]"}, {}),
+    ("qwen2", {"added_tokens_decoder": more("qwen2", ["<|more|>", "the end"], normalized=True, rstrip=True)}, {}),
+    ("llama3", {"added_tokens_decoder": more("llama3", [f"<{i}>" for i in range(12)], special=True), "eos_token": "<11>"}, {}),
 ]
 
 cases = []
