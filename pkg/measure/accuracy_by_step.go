@@ -156,7 +156,7 @@ func selectedVersion(ctx context.Context, r *Rows) ([]Value, error) {
 }
 
 // accuracyByVersion are the scores of all measured versions after the last step, over the
-// benchmarks and of each set, in percent.
+// benchmarks, in percent.
 func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 	var values []Value
 	for _, version := range r.Graph.EvaluatedVersions() {
@@ -165,11 +165,6 @@ func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 			return values, err
 		}
 		values = append(values, Value{Column: "accuracy", X: On(version), Y: 100 * r.overall(scores).Last()})
-		for _, of := range scores {
-			if len(scores) > 1 && of.Set != AllSets {
-				values = append(values, Value{"set", of.Set, "accuracy", On(version), 100 * of.Last()})
-			}
-		}
 	}
 	return values, nil
 }
