@@ -180,7 +180,7 @@ func memoryAndReset(ctx context.Context, r *Rows, version int) ([]Value, error) 
 			if !valid[c.task][starts[0]] || !valid[c.task][starts[1]] || len(programs) == 0 {
 				continue
 			}
-			for k := 0; k <= r.Steps(c.set); k++ {
+			for k := 0; k <= r.Recipe.Evaluation.Steps; k++ {
 				ranks.add(k+1, 100*programs.attempts(k+1).best().value(partHumanRank))
 			}
 		}

@@ -24,12 +24,12 @@ var fliptsPaper = paper{
 		{
 			name: "table-2", title: "Tab. 2",
 			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the benchmarks.",
-			of: func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleBenchmark) },
+			of:      func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleBenchmark) },
 		},
 		{
 			name: "table-3", title: "Tab. 3",
 			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the sets with the role ood.",
-			of: func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleOOD) },
+			of:      func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleOOD) },
 		},
 		{
 			name: "table-4", title: "Tab. 4",

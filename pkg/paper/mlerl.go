@@ -20,7 +20,9 @@ var mlerlPaper = paper{
 		{
 			name: "table-2", title: "Tab. 2",
 			caption: "The same on the other benchmarks and the sets with the role ood.",
-			of:      submitted(func(s *source, set string) bool { return !firstBenchmark(s, set) && s.role(set) != recipe.RoleValidation && s.role(set) != recipe.RoleTrain }, false),
+			of: submitted(func(s *source, set string) bool {
+				return !firstBenchmark(s, set) && s.role(set) != recipe.RoleValidation && s.role(set) != recipe.RoleTrain
+			}, false),
 		},
 		{
 			name: "table-4", title: "Tab. 4",

@@ -95,7 +95,7 @@ func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 			lines = append(lines, settingsOf("loss", weights, credit.FactorAxis.Variants())...)
 		case "evaluation":
 			for _, line := range text { // a set without a role was one
-				lines = append(lines, strings.ReplaceAll(line, "role: "+RoleBenchmark+", ", ""))
+				lines = append(lines, strings.ReplaceAll(line, "\n    role: "+RoleBenchmark, ""))
 			}
 		case "factors", "weight":
 		default:
