@@ -32,6 +32,9 @@ const digestedVersion = 1
 // kept: one within the resolution of a file system's clock could go unnoticed.
 const settled = 2 * time.Second
 
+// worthKeeping is the size of a folder, in bytes, from which on it is not read each time.
+const worthKeeping = 16 << 20
+
 // maxDigestedFile bounds the file.
 const maxDigestedFile = 16 << 20
 

@@ -47,7 +47,7 @@ func (t *Task) lookAtPublic() error {
 		if p, err = t.readPublic(files); err != nil {
 			return fmt.Errorf("public: %w", err)
 		}
-		if p.State = state; time.Since(changed) > settled {
+		if p.State = state; p.Bytes >= worthKeeping && time.Since(changed) > settled {
 			t.keep(p)
 		}
 	}
