@@ -17,7 +17,7 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 	answers, many, targets := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "one"), t.TempDir()
 	made(t, answers, byHand(0))
 	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40",
-		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
+		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}, {name: valid, generate: {kinds: [sub], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}, {name: valid, role: validation, problems: 2, steps: 1}]")
 	for _, target := range []string{"0.2", "0.8"} {
 		made(t, filepath.Join(targets, target), byHand(0), "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
 	}
@@ -38,7 +38,7 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 		{file: "accuracy_by_step", run: answers, paper: "flipts", item: "table-1", before: "without training", group: "{set}", only: only{"step": 1.}, columns: columns{"{when} (%)": "accuracy"}, besides: []string{"traces sampled", "× the fewest"}},
 		{file: "accuracy_by_step", run: answers, paper: "flipts", item: "table-2", before: "without training", group: "{set}", only: only{"step": 0.}, columns: columns{"{when}: Init (%)": "accuracy"}, besides: []string{"Turn-2 (%)"}},
 		{file: "accuracy_by_step", run: answers, paper: "flipts", item: "table-2", before: "without training", group: "{set}", only: only{"step": 1.}, columns: columns{"{when}: Turn-2 (%)": "accuracy"}, besides: []string{"Init (%)"}},
-		{file: "accuracy_by_step", run: many, paper: "flipts", item: "table-3", before: "without training", group: "{set}", only: only{"step": 1., "set": "sums"}, columns: columns{"{when}: Turn-2 (%)": "accuracy"}, besides: []string{"Init (%)"}},
+		{file: "accuracy_by_step", run: many, paper: "flipts", item: "table-2", before: "without training", group: "{set}", only: only{"step": 1., "set": "sums"}, columns: columns{"{when}: Turn-2 (%)": "accuracy"}, besides: []string{"Init (%)"}},
 		{file: "accuracy_by_step", run: many, paper: "flipts", item: "table-5", group: "{set}", columns: columns{"problems": "problems", "samples": "samples"}, besides: []string{"steps"}},
 		{file: "accuracy_by_step", run: answers, paper: "flipts", item: "figure-5", group: "{set}", only: only{"step": 1., "policy_version": 2.}, columns: columns{"accuracy after the last turn (%)": "accuracy"}},
 		{file: "accuracy_by_step", run: many, paper: "flipts", item: "figure-4", x: "turn", group: "{set}", only: only{"policy_version": 2.}, columns: columns{"accuracy (%)": "accuracy"}},
