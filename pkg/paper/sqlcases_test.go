@@ -17,7 +17,7 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 	answers, many, targets := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "one"), t.TempDir()
 	made(t, answers, byHand(0))
 	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40",
-		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}, {name: valid, generate: {kinds: [sub], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}, {name: valid, role: validation, problems: 2, steps: 1}]")
+		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
 	for _, target := range []string{"0.2", "0.8"} {
 		made(t, filepath.Join(targets, target), byHand(0), "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
 	}
