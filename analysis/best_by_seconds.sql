@@ -1,8 +1,17 @@
--- Medals and HumanRank in percent of the best program so far, of each evaluated policy
+-- Medals and HumanRank in percent of the best program so far on the benchmarks, of each evaluated policy
 -- version, by the seconds that the programs of a held-out trace have run: a row for each
 -- moment at which a program of some trace ended (AceGRPO Fig. 4, over time). The best
 -- has the best validation score, the earliest of equals; one that says none comes last.
-WITH attempts AS (
+WITH evaluation AS (
+    SELECT regexp_extract(content, '\nevaluation:\n((?:  [^\n]*\n)+)', 1) AS settings FROM read_text(getvariable('run') || '/recipe.yaml')
+), roles AS (
+    SELECT 'test' AS "set", regexp_extract(settings, '^  role: (\S+)', 1) AS role FROM evaluation
+    UNION ALL
+    SELECT unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 1)), unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 2)) FROM evaluation
+), others AS ( -- sets that are no benchmarks, unless none is one
+    SELECT "set" FROM roles
+    WHERE role NOT IN ('', 'benchmark') AND EXISTS (SELECT 1 FROM roles WHERE role IN ('', 'benchmark'))
+), attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,
         list_append(
@@ -11,7 +20,7 @@ WITH attempts AS (
             {'ok': outcome = 'ok', 'seconds': execute_seconds - coalesce(list_sum([t.execute_seconds FOR t IN earlier_turns]), 0), 'parts': reward_parts}
         ) AS programs
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
-    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout') AND "set" NOT IN (SELECT "set" FROM others)
 ), numbered AS (
     SELECT "set", policy_version, task_id, sample, step, unnest(programs) AS p, generate_subscripts(programs, 1) AS place FROM attempts
 ), programs AS (

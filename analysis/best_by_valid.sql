@@ -1,8 +1,17 @@
--- HumanRank in percent of the best of the first k valid submissions of a held-out trace, k
+-- HumanRank in percent of the best of the first k valid submissions of a trace on the benchmarks, k
 -- up to 8, of each evaluated policy version: of all where there are fewer, 0 where there is
 -- none (MLE-RL Fig. 4, right). The best has the best validation score, the earliest of
 -- equals; one that says none comes last.
-WITH attempts AS (
+WITH evaluation AS (
+    SELECT regexp_extract(content, '\nevaluation:\n((?:  [^\n]*\n)+)', 1) AS settings FROM read_text(getvariable('run') || '/recipe.yaml')
+), roles AS (
+    SELECT 'test' AS "set", regexp_extract(settings, '^  role: (\S+)', 1) AS role FROM evaluation
+    UNION ALL
+    SELECT unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 1)), unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 2)) FROM evaluation
+), others AS ( -- sets that are no benchmarks, unless none is one
+    SELECT "set" FROM roles
+    WHERE role NOT IN ('', 'benchmark') AND EXISTS (SELECT 1 FROM roles WHERE role IN ('', 'benchmark'))
+), attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,
         list_append(
@@ -10,7 +19,7 @@ WITH attempts AS (
             {'ok': outcome = 'ok', 'parts': reward_parts}
         ) AS programs
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
-    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout') AND "set" NOT IN (SELECT "set" FROM others)
 ), traces AS (
     SELECT "set", policy_version, task_id, sample, list_filter(flatten(list(programs ORDER BY step)), lambda p: p.ok) AS valid
     FROM attempts

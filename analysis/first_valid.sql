@@ -1,8 +1,17 @@
--- First valid submissions of held-out traces of each evaluated policy version, of all sets
--- and of each: how many win a medal, of all traces in percent; their HumanRank in percent;
+-- First valid submissions of held-out traces of each evaluated policy version, over the
+-- benchmarks and of each set: how many win a medal, of all traces in percent; their HumanRank in percent;
 -- and the number of the program, from 1 (AceGRPO Fig. 3). Every message of an attempt is
 -- a program.
-WITH attempts AS (
+WITH evaluation AS (
+    SELECT regexp_extract(content, '\nevaluation:\n((?:  [^\n]*\n)+)', 1) AS settings FROM read_text(getvariable('run') || '/recipe.yaml')
+), roles AS (
+    SELECT 'test' AS "set", regexp_extract(settings, '^  role: (\S+)', 1) AS role FROM evaluation
+    UNION ALL
+    SELECT unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 1)), unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 2)) FROM evaluation
+), others AS ( -- sets that are no benchmarks, unless none is one
+    SELECT "set" FROM roles
+    WHERE role NOT IN ('', 'benchmark') AND EXISTS (SELECT 1 FROM roles WHERE role IN ('', 'benchmark'))
+), attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,
         list_append(
@@ -23,15 +32,19 @@ WITH attempts AS (
         [p.value FOR p IN programs[number].parts IF p.name = 'medal'][1] AS medal,
         [p.value FOR p IN programs[number].parts IF p.name = 'humanrank'][1] AS humanrank
     FROM firsts
+), grouped AS (
+    SELECT * FROM graded
+    UNION ALL
+    SELECT * REPLACE ('all sets' AS "set") FROM graded WHERE "set" NOT IN (SELECT "set" FROM others)
 )
 SELECT
-    coalesce("set", 'all sets')                 AS "set",
+    "set",
     policy_version,
     count(*)                                    AS traces,
     100 * count(*) FILTER (number > 0) / count(*) AS with_valid,
     100 * avg(coalesce((medal > 0)::INT, 0))    AS medal,
     100 * avg(humanrank)                        AS humanrank,
     avg(number) FILTER (number > 0)             AS number
-FROM graded
-GROUP BY GROUPING SETS ((policy_version), ("set", policy_version))
+FROM grouped
+GROUP BY "set", policy_version
 ORDER BY "set" = 'all sets' DESC, "set" <> 'test', "set", policy_version;

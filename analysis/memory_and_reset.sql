@@ -3,7 +3,16 @@
 -- scratch (reset), over the traces that have some, of held-out tasks for which both have a
 -- valid submission (MLE-RL Fig. 4, left). The best has the best validation score, the
 -- earliest of equals; one that says none comes last.
-WITH attempts AS (
+WITH evaluation AS (
+    SELECT regexp_extract(content, '\nevaluation:\n((?:  [^\n]*\n)+)', 1) AS settings FROM read_text(getvariable('run') || '/recipe.yaml')
+), roles AS (
+    SELECT 'test' AS "set", regexp_extract(settings, '^  role: (\S+)', 1) AS role FROM evaluation
+    UNION ALL
+    SELECT unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 1)), unnest(regexp_extract_all(settings, '- name: (\S+)\n      role: (\S+)', 2)) FROM evaluation
+), others AS ( -- sets that are no benchmarks, unless none is one
+    SELECT "set" FROM roles
+    WHERE role NOT IN ('', 'benchmark') AND EXISTS (SELECT 1 FROM roles WHERE role IN ('', 'benchmark'))
+), attempts AS (
     SELECT
         "set", policy_version, task_id, sample, step,
         CASE WHEN attempt_kind = 'initial' THEN 'reset' ELSE 'memory' END AS start,
@@ -12,7 +21,7 @@ WITH attempts AS (
             {'ok': outcome = 'ok', 'parts': reward_parts}
         ) AS programs
     FROM read_parquet(getvariable('run') || '/eval/*/*.parquet')
-    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout')
+    WHERE sample >= 0 AND outcome IN ('ok', 'wrong', 'invalid', 'timeout') AND "set" NOT IN (SELECT "set" FROM others)
 ), numbered AS (
     SELECT "set", policy_version, task_id, sample, step, start, unnest(programs) AS p, generate_subscripts(programs, 1) AS place FROM attempts
 ), programs AS (

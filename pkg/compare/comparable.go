@@ -76,6 +76,7 @@ func incomparable(a, b finished) string {
 		a, b any
 	}{
 		{"environment", a.Recipe.Env.Name, b.Recipe.Env.Name},
+		{"evaluation.role", a.Recipe.Evaluation.Role, b.Recipe.Evaluation.Role},
 		{"evaluation.steps (K)", a.Recipe.Evaluation.Steps, b.Recipe.Evaluation.Steps},
 		{"evaluation.samples", a.Recipe.Evaluation.Samples, b.Recipe.Evaluation.Samples},
 		{"evaluation.temperature", a.Recipe.Evaluation.Temperature, b.Recipe.Evaluation.Temperature},

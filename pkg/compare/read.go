@@ -221,14 +221,14 @@ func read(ctx context.Context, run Run, measures []string) (r finished, err erro
 	return r, err
 }
 
-// heldOut is the digest of the tasks that a run is measured on.
+// heldOut is the digest of the tasks of the test split, by which runs are compared.
 func heldOut(ctx context.Context, r *rundir.Run) (string, error) {
 	h := sha256.New()
 	for row, err := range shard.Rows[shard.TaskRow](ctx, r.Dir.Tasks(), r.Graph.Reading(0)) {
 		if err != nil {
 			return "", err
 		}
-		if row.Split == string(env.Train) {
+		if row.Split != string(env.Test) {
 			continue
 		}
 		if err := json.NewEncoder(h).Encode(row); err != nil {

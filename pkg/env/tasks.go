@@ -13,7 +13,8 @@ import (
 // Split is a part of a task set.
 type Split string
 
-// The splits of a task set. No task is in both.
+// The splits of a task set. No task is in both, unless it is measured as one that is
+// trained on.
 const (
 	Train Split = "train"
 	Test  Split = "test" // held out: evaluation only
@@ -96,6 +97,21 @@ func (s *TaskSet) Name() string { return s.name }
 // Tasks lists the tasks of a split in a fixed order. The caller must not change the slice.
 func (s *TaskSet) Tasks(split Split) []Task { return s.splits[split] }
 
+// All lists the tasks of all splits, each once.
+func (s *TaskSet) All() []Task {
+	var all []Task
+	listed := map[string]bool{}
+	for _, split := range s.order {
+		for _, t := range s.splits[split] {
+			if !listed[t.ID] {
+				listed[t.ID] = true
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
 // Task finds a task of any split by its id.
 func (s *TaskSet) Task(id string) (Task, bool) {
 	f, ok := s.tasks[id]
@@ -128,7 +144,8 @@ func (s *TaskSet) Rows() []shard.TaskRow {
 	return rows
 }
 
-// Add appends a task to its split. Its id must be new.
+// Add appends a task to its split. Its id must be new, or that of the same task in another
+// split.
 func (s *TaskSet) Add(t Task, facts Facts) {
 	if !slices.Contains(s.order, facts.Split) {
 		s.order = append(s.order, facts.Split)
@@ -150,11 +167,21 @@ func (s *TaskSet) AddInputs(inputs ...Input) {
 func (s *TaskSet) Remove(split Split, remove func(Task) bool) {
 	s.splits[split] = slices.DeleteFunc(slices.Clone(s.splits[split]), func(t Task) bool {
 		gone := remove(t)
-		if gone {
+		if gone && !s.elsewhere(split, t.ID) {
 			delete(s.tasks, t.ID)
 		}
 		return gone
 	})
+}
+
+// elsewhere reports whether a split other than this one has a task.
+func (s *TaskSet) elsewhere(split Split, id string) bool {
+	for other, tasks := range s.splits {
+		if other != split && slices.ContainsFunc(tasks, func(t Task) bool { return t.ID == id }) {
+			return true
+		}
+	}
+	return false
 }
 
 // KeepApart refuses tasks of a split that ask what a task to train on asks, or leaves

@@ -23,7 +23,7 @@ const module = "github.com/lathe-rl/lathe/"
 var floors = [][]string{
 	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest", "pkg/gguf/gguftest"},
 	{"pkg/plainfile", "pkg/mlebench/metric", "pkg/mlebench/frame"},
-	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "pkg/mlebench/grader", "pkg/policy/kvcache"},
+	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "data/mle/lists", "pkg/mlebench/grader", "pkg/policy/kvcache"},
 	{"pkg/mlebench"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
 	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gguf", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -23,7 +24,7 @@ type SetScores struct {
 // Last is the mean score after the last step.
 func (s SetScores) Last() float64 { return s.Score[len(s.Score)-1] }
 
-// AllSets names the mean over the sets of held-out problems.
+// AllSets names the mean over the benchmarks ([recipe.Evaluation.Counted]).
 const AllSets = "all sets"
 
 // steps sums up the answers of a version to a set.
@@ -35,11 +36,11 @@ func (r *Rows) steps(ctx context.Context, version int, set string) ([]Step, erro
 	return ByStep(filtered(answers, func(a Answer) bool { return a.Set == set }), r.Steps(set)), nil
 }
 
-// Scores are those of each set, and of all of them together where there are several: the
-// mean over sets, up to the fewest steps of one.
+// Scores are those of each set, and of the benchmarks together where there are several: the
+// mean over them, up to the fewest steps of one.
 func (r *Rows) Scores(ctx context.Context, version int) ([]SetScores, error) {
-	var bySet []SetScores
-	fewest := math.MaxInt
+	var bySet, counted []SetScores
+	fewest, counts := math.MaxInt, r.Recipe.Evaluation.Counted()
 	for _, set := range r.Sets() {
 		steps, err := r.steps(ctx, version, set)
 		if err != nil {
@@ -47,16 +48,25 @@ func (r *Rows) Scores(ctx context.Context, version int) ([]SetScores, error) {
 		}
 		of := SetScores{Set: set}
 		for i, s := range steps {
+			if (s.Score == nil || s.Delta == nil) && !slices.Contains(counts, set) {
+				break // what is missing of another set takes nothing from the benchmarks
+			}
 			if s.Score == nil || s.Delta == nil {
 				return nil, Absent(fmt.Sprintf("set %q has no answer that counts after revision %d of policy v%06d", set, i, version))
 			}
 			of.Score, of.Delta = append(of.Score, s.Score.Mean), append(of.Delta, s.Delta.Mean)
 		}
-		bySet, fewest = append(bySet, of), min(fewest, len(steps))
+		if len(of.Score) == 0 {
+			continue
+		}
+		bySet = append(bySet, of)
+		if slices.Contains(counts, set) {
+			counted, fewest = append(counted, of), min(fewest, len(steps))
+		}
 	}
-	if n := float64(len(bySet)); n > 1 {
+	if n := float64(len(counted)); n > 1 {
 		all := SetScores{AllSets, make([]float64, fewest), make([]float64, fewest)}
-		for _, of := range bySet {
+		for _, of := range counted {
 			floats.AddScaled(all.Score, 1/n, of.Score[:fewest])
 			floats.AddScaled(all.Delta, 1/n, of.Delta[:fewest])
 		}
@@ -101,8 +111,58 @@ func accuracyByStep(ctx context.Context, r *Rows, version int) ([]Value, error) 
 	return values, err
 }
 
-// accuracyByVersion are the scores of all measured versions after the last step, over all
-// sets, in percent.
+// overall finds the scores of the benchmarks together: those of the only one, or the mean.
+func (r *Rows) overall(scores []SetScores) SetScores {
+	counts := r.Recipe.Evaluation.Counted()
+	i := slices.IndexFunc(scores, func(s SetScores) bool { return s.Set == AllSets || len(counts) == 1 && s.Set == counts[0] })
+	return scores[i]
+}
+
+// Selected is the policy version with the highest mean score after the last step of the sets
+// whose role is validation, the earliest of equals, and that score. No other set has a say.
+func (r *Rows) Selected(ctx context.Context) (version int, score float64, err error) {
+	sets := r.Recipe.Evaluation.With(recipe.RoleValidation)
+	if len(sets) == 0 {
+		return 0, 0, Absent("no set of evaluation.sets has the role validation, by which a policy version is selected")
+	}
+	version = -1
+	for _, v := range r.Graph.EvaluatedVersions() {
+		var last []float64
+		for _, set := range sets {
+			steps, err := r.steps(ctx, v, set)
+			if err != nil {
+				return 0, 0, err
+			}
+			final := steps[len(steps)-1]
+			if final.Score == nil {
+				return 0, 0, Absent(fmt.Sprintf("set %q has no answer that counts after the last revision of policy v%06d", set, v))
+			}
+			last = append(last, final.Score.Mean)
+		}
+		if mean, _ := meanOf(last); version < 0 || mean > score {
+			version, score = v, mean
+		}
+	}
+	return version, score, nil
+}
+
+// selectedVersion is the policy version that is selected by validation, with its score there
+// and on the benchmarks after the last step, in percent.
+func selectedVersion(ctx context.Context, r *Rows) ([]Value, error) {
+	version, score, err := r.Selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := []Value{{Column: "policy_version", Y: float64(version)}, {Column: "validation", Y: 100 * score}}
+	scores, err := r.Scores(ctx, version)
+	if err != nil {
+		return values, err
+	}
+	return append(values, Value{Column: "accuracy", Y: 100 * r.overall(scores).Last()}), nil
+}
+
+// accuracyByVersion are the scores of all measured versions after the last step, over the
+// benchmarks, in percent.
 func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 	var values []Value
 	for _, version := range r.Graph.EvaluatedVersions() {
@@ -110,7 +170,7 @@ func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 		if err != nil {
 			return values, err
 		}
-		values = append(values, Value{Column: "accuracy", X: On(version), Y: 100 * scores[len(scores)-1].Last()})
+		values = append(values, Value{Column: "accuracy", X: On(version), Y: 100 * r.overall(scores).Last()})
 	}
 	return values, nil
 }
@@ -158,12 +218,13 @@ func correctionsOf(ctx context.Context, r *Rows, version int) ([]Value, error) {
 
 // netCorrections are, by step, how many of a version's chains are right there that were
 // wrong at first, less those that are wrong there and were right at first; and likewise how
-// many have a better score there than at first, less those with a worse one: over all sets,
-// and of each.
+// many have a better score there than at first, less those with a worse one: over the
+// benchmarks, and of each set.
 func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) {
-	if r.Recipe.Evaluation.Steps == 0 {
+	if !slices.ContainsFunc(r.Sets(), func(set string) bool { return r.Steps(set) > 0 }) {
 		return nil, Absent("evaluation.steps is 0: nothing is corrected")
 	}
+	counts := r.Recipe.Evaluation.Counted()
 	var bySet [2][]Value // by column
 	all := [2]map[int]int{{}, {}}
 	for _, set := range r.Sets() {
@@ -176,7 +237,9 @@ func netCorrections(ctx context.Context, r *Rows, version int) ([]Value, error) 
 				continue
 			}
 			for c, n := range []int{s.Corrections.Net, s.Improvements} {
-				all[c][i] += n
+				if slices.Contains(counts, set) {
+					all[c][i] += n
+				}
 				bySet[c] = append(bySet[c], Value{"set", set, netColumns[c], On(i), float64(n)})
 			}
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // bestByAttempt is the best program so far after each attempt of a held-out trace, chosen
-// by its validation score: means of medals, HumanRank and quality in percent over all
-// traces, by set and by task.
+// by its validation score: means of medals, HumanRank and quality in percent over the
+// traces of the benchmarks, by set and by task.
 func bestByAttempt(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	chains, err := r.heldOutChains(ctx, version)
 	if err != nil {
@@ -18,11 +18,16 @@ func bestByAttempt(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	}
 	var values []Value
 	for _, group := range []struct {
-		by string
-		of func(chain) string
-	}{{"", func(chain) string { return "" }}, {"set", func(c chain) string { return c.set }}, {"task", func(c chain) string { return c.task }}} {
+		by     string
+		chains []chain
+		of     func(chain) string
+	}{
+		{"", r.counted(chains), func(chain) string { return "" }},
+		{"set", chains, func(c chain) string { return c.set }},
+		{"task", chains, func(c chain) string { return c.task }},
+	} {
 		medal, rank, quality := grouped{}, grouped{}, grouped{}
-		for _, c := range chains {
+		for _, c := range group.chains {
 			for k := range r.Steps(c.set) + 1 {
 				best := c.programs.attempts(k + 1).best()
 				medal.add(group.of(c), k+1, 100*best.medal())
@@ -73,7 +78,7 @@ func bestBySeconds(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	if budget == 0 {
 		return nil, Absent("evaluation.seconds is 0: its traces have no budget of time")
 	}
-	chains, err := r.heldOutChains(ctx, version)
+	chains, err := r.countedChains(ctx, version)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +102,7 @@ func bestBySeconds(ctx context.Context, r *Rows, version int) ([]Value, error) {
 // trace.
 func bestByValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	const most = 8
-	chains, err := r.heldOutChains(ctx, version)
+	chains, err := r.countedChains(ctx, version)
 	ranks := series{}
 	for _, c := range chains {
 		valid := c.programs.valid()
@@ -108,16 +113,17 @@ func bestByValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	return ranks.values("", "", "humanrank"), err
 }
 
-// firstValid is of the first valid submissions of held-out traces, over all sets and of
-// each: how many win a medal, of all traces in percent; their HumanRank in percent; the
+// firstValid is of the first valid submissions of held-out traces, over the benchmarks and of
+// each set: how many win a medal, of all traces in percent; their HumanRank in percent; the
 // number of the program, from 1; and the share of traces that have one.
 func firstValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	chains, err := r.heldOutChains(ctx, version)
+	counts := r.Recipe.Evaluation.Counted()
 	var values []Value
 	for _, set := range append([]string{AllSets}, r.Sets()...) {
 		var medal, rank, number, with []float64
 		for _, c := range chains {
-			if set != AllSets && c.set != set {
+			if set == AllSets && !slices.Contains(counts, c.set) || set != AllSets && c.set != set {
 				continue
 			}
 			i := slices.IndexFunc(c.programs, func(p Program) bool { return p.Valid })
@@ -145,7 +151,7 @@ func firstValid(ctx context.Context, r *Rows, version int) ([]Value, error) {
 // from an earlier program (memory) and of those from scratch (reset), over the tasks for
 // which both have a valid submission.
 func memoryAndReset(ctx context.Context, r *Rows, version int) ([]Value, error) {
-	chains, err := r.heldOutChains(ctx, version)
+	chains, err := r.countedChains(ctx, version)
 	if err != nil {
 		return nil, err
 	}

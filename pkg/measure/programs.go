@@ -163,6 +163,18 @@ func (r *Rows) heldOutChains(ctx context.Context, version int) ([]chain, error) 
 	return graded(chainsOf(answers))
 }
 
+// countedChains are those of the benchmarks, over which means over all tasks are taken.
+func (r *Rows) countedChains(ctx context.Context, version int) ([]chain, error) {
+	chains, err := r.heldOutChains(ctx, version)
+	return r.counted(chains), err
+}
+
+// counted are the chains of the benchmarks ([recipe.Evaluation.Counted]).
+func (r *Rows) counted(chains []chain) []chain {
+	sets := r.Recipe.Evaluation.Counted()
+	return slices.DeleteFunc(slices.Clone(chains), func(c chain) bool { return !slices.Contains(sets, c.set) })
+}
+
 // trainingChains are the traces of training, in the order of the iterations.
 func (r *Rows) trainingChains(ctx context.Context) ([]chain, error) {
 	traces, err := r.training(ctx)

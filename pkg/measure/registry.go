@@ -71,6 +71,7 @@ var All = []Measure{
 		SQL: true, GroupColumns: bySetName, XColumn: "step", heldOut: accuracyByStep,
 	},
 	{Name: "accuracy_by_version", Unit: percentage, Source: "FlipTS Fig. 8 and 9", Reads: readsEvaluations, SQL: true, XColumn: "policy_version", training: accuracyByVersion},
+	{Name: "selected_version", Unit: percentage, Source: "", Reads: readsEvaluations, training: selectedVersion},
 	{
 		Name: "accuracy_by_kind", Unit: percentage, Source: "FlipTS Fig. 7", Reads: readsEvaluations,
 		SQL: true, GroupColumns: map[string]string{"kind": "kind"}, heldOut: accuracyByKind,
@@ -81,6 +82,7 @@ var All = []Measure{
 		Name: "submissions", Unit: percentage, Source: "AceGRPO Tab. 1 and 2; MLE-RL Tab. 1 to 6", Reads: readsEvaluations,
 		SQL: true, GroupColumns: map[string]string{FirstAttempt: "set", AllAttempts: "set"}, heldOut: submissionsBySet,
 	},
+	{Name: "submissions_by_task", Unit: percentage, Source: "MLE-RL Tab. 7", Reads: readsEvaluations, heldOut: submissionsByTask},
 	{Name: "first_valid", Unit: percentage, Source: "AceGRPO Fig. 3", Reads: readsEvaluations, SQL: true, GroupColumns: bySetName, heldOut: firstValid},
 	{
 		Name: "best_by_attempt", Unit: percentage, Source: "AceGRPO Fig. 4; MLE-RL Fig. 4; ExIt Fig. 5, 9 and 10", Reads: readsEvaluations,

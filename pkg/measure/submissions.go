@@ -237,3 +237,25 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 	}
 	return values, nil
 }
+
+// submissionsByTask are the best submission of each sample of a task by validation score, of
+// the benchmarks: HumanRank and medals in percent, means over samples.
+func submissionsByTask(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	chains, err := r.countedChains(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	ranks, medals := map[string][]float64{}, map[string][]float64{}
+	for _, c := range chains {
+		best := c.programs.best()
+		ranks[c.task] = append(ranks[c.task], 100*best.value(partHumanRank))
+		medals[c.task] = append(medals[c.task], 100*best.medal())
+	}
+	var values []Value
+	for _, task := range slices.Sorted(maps.Keys(ranks)) {
+		rank, _ := meanOf(ranks[task])
+		medal, _ := meanOf(medals[task])
+		values = append(values, Value{"task", task, "humanrank", nil, rank}, Value{"task", task, "any_medal", nil, medal})
+	}
+	return values, nil
+}

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/measure"
 )
@@ -13,13 +14,13 @@ var acePaper = paper{
 		{
 			name: "table-1", title: "Tab. 1",
 			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
-			of:      submitted(func(*source, string) bool { return true }, false),
+			of:      submitted(func(s *source, set string) bool { return slices.Contains(s.Recipe.Evaluation.Counted(), set) }, false),
 		},
 		{
 			name: "table-2", title: "Tab. 2", against: "any medal (%)",
 			caption: "Any-medal rate of the last policy on the test set, chosen as in AceGRPO Tab. 1, and its difference to a method's.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
-				return view{measure: "submissions", by: measure.AllAttempts, only: s.Sets()[0], labels: labels{"any_medal": "any medal (%)"}}.of(ctx, s, s.Last())
+				return view{measure: "submissions", by: measure.AllAttempts, only: s.Recipe.Evaluation.Counted()[0], labels: labels{"any_medal": "any medal (%)"}}.of(ctx, s, s.Last())
 			},
 		},
 		{

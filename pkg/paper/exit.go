@@ -15,7 +15,7 @@ var exitPaper = paper{
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
-			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by set of problems, and over all sets, by the policy that each run began with and by its last one.",
+			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by benchmark, and over all of them, by the policy that each run began with and by its last one.",
 			of:      firstAndLast,
 		},
 		{
@@ -35,7 +35,7 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-3", title: "Fig. 3", axis: "revision",
-			caption: "Held-out score by revision, by set and over all sets, of the policy before training and of the last one.",
+			caption: "Held-out score by revision, by benchmark and over all of them, of the policy before training and of the last one.",
 			at:      scoreByStep,
 		},
 		{
@@ -45,7 +45,7 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-4", title: "Fig. 4", axis: "revision",
-			caption: "Net corrections by both policies, over all sets: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
+			caption: "Net corrections by both policies, over the benchmarks: answers that are right and were wrong at first, less those that are wrong and were right at first, of all sampled chains. Net improvements: those with a better score than at first, less those with a worse one, which says more where answers are seldom right altogether.",
 			view:    view{measure: "net_corrections", labels: net},
 		},
 		{
@@ -58,7 +58,7 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-5-right", title: "Fig. 5, right", axis: "greedy revisions",
-			caption: "Best normalised score up to each revision of both policies, over all held-out tasks, the best chosen by the validation score that programs print.",
+			caption: "Best normalised score up to each revision of both policies, over the tasks of the benchmarks, the best chosen by the validation score that programs print.",
 			view:    view{measure: "best_by_step", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
 		{
@@ -118,7 +118,7 @@ func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments(beforeTraining) {
-		scores, err := s.Scores(ctx, when.version)
+		scores, err := s.benchmarks(ctx, when.version)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 			}
 		}
 	}
-	if s.Recipe.Evaluation.Steps == 0 {
+	if s.stepless() {
 		return values, absent("evaluation.steps is 0: no revision was measured, and there is no Δ")
 	}
 	return values, nil
@@ -141,14 +141,19 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 
 // scoreByStep are the scores of a version's answers by step, in percent.
 func scoreByStep(ctx context.Context, s *source, version int) (values []value, err error) {
-	if s.Recipe.Evaluation.Steps == 0 {
+	if s.stepless() {
 		return nil, absent("evaluation.steps is 0: there are first answers alone")
 	}
-	scores, err := s.Scores(ctx, version)
+	scores, err := s.benchmarks(ctx, version)
 	for _, of := range scores {
 		for step, score := range of.Score {
 			values = append(values, value{of.Set, "score (%)", measure.On(step), 100 * score})
 		}
 	}
 	return values, err
+}
+
+// stepless reports whether no benchmark is measured after a revision.
+func (s *source) stepless() bool {
+	return !slices.ContainsFunc(s.Recipe.Evaluation.Counted(), func(set string) bool { return s.Steps(set) > 0 })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
 // fliptsPaper is FlipTS: Failure-to-Success Mathematical Self-Refinement via
@@ -17,22 +18,18 @@ var fliptsPaper = paper{
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
-			caption: "Held-out accuracy after the last turn of self-refinement, by set and over all sets, by the policy that each run began with (without training) and by its last one; and the traces that were sampled in training, also as a multiple of the fewest of a method.",
+			caption: "Held-out accuracy after the last turn of self-refinement, by benchmark and over all of them, by the policy that each run began with (without training) and by its last one; and the traces that were sampled in training, also as a multiple of the fewest of a method.",
 			of:      lastTurn, fewest: "traces sampled",
 		},
 		{
 			name: "table-2", title: "Tab. 2",
-			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the test set.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.initAndLast(ctx, func(set string) bool { return set == "test" })
-			},
+			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the benchmarks.",
+			of:      func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleBenchmark) },
 		},
 		{
 			name: "table-3", title: "Tab. 3",
-			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the other sets.",
-			of: func(ctx context.Context, s *source) ([]value, error) {
-				return s.initAndLast(ctx, func(set string) bool { return set != "test" })
-			},
+			caption: "Held-out accuracy of first answers (Init) and after the last turn, on the sets with the role ood.",
+			of:      func(ctx context.Context, s *source) ([]value, error) { return s.initAndLast(ctx, recipe.RoleOOD) },
 		},
 		{
 			name: "table-4", title: "Tab. 4",
@@ -64,7 +61,7 @@ var fliptsPaper = paper{
 			name: "figure-5", title: "Fig. 5",
 			caption: "Held-out accuracy of the last policy after the last turn: what questions are selected by differs between methods.",
 			of: func(ctx context.Context, s *source) (values []value, err error) {
-				scores, err := s.Scores(ctx, s.Last())
+				scores, err := s.benchmarks(ctx, s.Last())
 				for _, of := range scores {
 					values = append(values, value{of.Set, "accuracy after the last turn (%)", nil, 100 * of.Last()})
 				}
@@ -87,12 +84,12 @@ var fliptsPaper = paper{
 		},
 		{
 			name: "figure-8", title: "Fig. 8", axis: "iteration",
-			caption: "Held-out accuracy of the measured versions after the last turn, by the target probability ξ_target of methods that sample by F2S.",
+			caption: "Accuracy of the measured versions on the validation sets after the last turn (on the benchmarks where no set has that role), by the target probability ξ_target of methods that sample by F2S.",
 			all:     byTarget,
 		},
 		{
 			name: "figure-9", title: "Fig. 9", axis: "iteration",
-			caption: "Held-out accuracy of the measured versions after the last turn, by the size M of the candidate pool.",
+			caption: "The same by the size M of the candidate pool.",
 			all:     byPool,
 		},
 	},
@@ -102,7 +99,7 @@ var fliptsPaper = paper{
 func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments("without training") {
-		scores, err := s.Scores(ctx, when.version)
+		scores, err := s.benchmarks(ctx, when.version)
 		if err != nil {
 			return nil, err
 		}
@@ -112,17 +109,26 @@ func lastTurn(ctx context.Context, s *source) ([]value, error) {
 	}
 	sampled, err := view{measure: "sampled_traces", labels: labels{"traces": "traces sampled"}}.of(ctx, s, s.Last())
 	for i := range sampled {
-		if sampled[i].group = s.Sets()[0]; len(s.Sets()) > 1 {
-			sampled[i].group = measure.AllSets
+		sampled[i].group = measure.AllSets
+		if sets := s.Recipe.Evaluation.Counted(); len(sets) == 1 {
+			sampled[i].group = sets[0]
 		}
 	}
 	return append(values, sampled...), err
 }
 
-// initAndLast are the accuracies of first answers and last ones.
-func (s *source) initAndLast(ctx context.Context, which func(set string) bool) ([]value, error) {
-	if !slices.ContainsFunc(s.Sets(), which) {
-		return nil, absent("its recipe measures the test set alone: evaluation.sets names no other")
+// benchmarks are the scores of the benchmarks and their mean.
+func (s *source) benchmarks(ctx context.Context, version int) ([]measure.SetScores, error) {
+	scores, err := s.Scores(ctx, version)
+	counted := s.Recipe.Evaluation.Counted()
+	return slices.DeleteFunc(scores, func(of measure.SetScores) bool { return of.Set != measure.AllSets && !slices.Contains(counted, of.Set) }), err
+}
+
+// initAndLast are the accuracies of first answers and last ones on the sets of a role.
+func (s *source) initAndLast(ctx context.Context, role string) ([]value, error) {
+	sets := s.Recipe.Evaluation.With(role)
+	if len(sets) == 0 {
+		return nil, absent("its recipe measures no set with the role " + role)
 	}
 	var values []value
 	for _, when := range s.moments("without training") {
@@ -131,7 +137,7 @@ func (s *source) initAndLast(ctx context.Context, which func(set string) bool) (
 			return nil, err
 		}
 		for _, of := range scores {
-			if which(of.Set) && of.Set != measure.AllSets {
+			if slices.Contains(sets, of.Set) {
 				values = append(values, value{of.Set, when.name + ": Init (%)", nil, 100 * of.Score[0]},
 					value{of.Set, fmt.Sprintf("%s: Turn-%d (%%)", when.name, len(of.Score)), nil, 100 * of.Last()})
 			}
@@ -214,6 +220,31 @@ func byPool(ctx context.Context, runs []*source) ([]own, error) {
 	return ablation(ctx, runs, "M", func(f sampling) float64 { return float64(f.poolSize) })
 }
 
+// byVersion is the mean accuracy of the validation sets after the last turn of each measured
+// version; that of the benchmarks where no set has that role.
+func (s *source) byVersion(ctx context.Context) ([]value, error) {
+	const label = "accuracy (%)"
+	sets := s.Recipe.Evaluation.With(recipe.RoleValidation)
+	if len(sets) == 0 {
+		return view{measure: "accuracy_by_version", labels: labels{"accuracy": label}}.of(ctx, s, 0)
+	}
+	var values []value
+	for _, version := range s.Graph.EvaluatedVersions() {
+		scores, err := s.Scores(ctx, version)
+		if err != nil {
+			return nil, err
+		}
+		var sum float64
+		for _, of := range scores {
+			if slices.Contains(sets, of.Set) {
+				sum += of.Last()
+			}
+		}
+		values = append(values, value{"", label, measure.On(version), 100 * sum / float64(len(sets))})
+	}
+	return values, nil
+}
+
 // ablation is the accuracy of measured versions by a setting of FlipTS, over the runs
 // that sample by F2S; absent where all have one value.
 func ablation(ctx context.Context, runs []*source, symbol string, of func(sampling) float64) ([]own, error) {
@@ -228,7 +259,7 @@ func ablation(ctx context.Context, runs []*source, symbol string, of func(sampli
 		if byValue[x] == nil {
 			order = append(order, x)
 		}
-		values, err := view{measure: "accuracy_by_version", labels: labels{"accuracy": "accuracy (%)"}}.of(ctx, r, 0)
+		values, err := r.byVersion(ctx)
 		if err != nil {
 			return nil, err
 		}

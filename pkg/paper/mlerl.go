@@ -5,26 +5,34 @@ import (
 	"errors"
 
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
-// mlerlPaper is MLE-RL. MLE-RL Tab. 7 is by competition; MLE-RL Fig. 1 and 2 are diagrams.
+// mlerlPaper is MLE-RL. MLE-RL Fig. 1 and 2 are diagrams.
 var mlerlPaper = paper{
 	name: "mlerl", title: "MLE-RL: Reinforcement Learning for Self-Improvement in Machine Learning Agents",
 	queries: []query{
 		{
 			name: "tables-1-3-5-6", title: "Tab. 1, 3, 5 and 6",
-			caption: "Held-out submissions on the test set, the best of all attempts of a sample by validation score, and the first attempt alone (MLE-RL Tab. 1, w/o agent): means over tasks, then over samples. Self-distillation (MLE-RL Tab. 3), which has no iterations and is measured after its supervision, the signed reward (MLE-RL Tab. 5) and scaffolds (MLE-RL Tab. 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
-			of:      submitted(func(s *source, set string) bool { return set == s.Sets()[0] }, true),
+			caption: "Held-out submissions on the first benchmark, the best of all attempts of a sample by validation score, and the first attempt alone (MLE-RL Tab. 1, w/o agent): means over tasks, then over samples. Self-distillation (MLE-RL Tab. 3), which has no iterations and is measured after its supervision, the signed reward (MLE-RL Tab. 5) and scaffolds (MLE-RL Tab. 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
+			of:      submitted(firstBenchmark, true),
 		},
 		{
 			name: "table-2", title: "Tab. 2",
-			caption: "The same on the other sets of held-out tasks.",
-			of:      submitted(func(s *source, set string) bool { return set != s.Sets()[0] }, false),
+			caption: "The same on the other benchmarks and the sets with the role ood.",
+			of: submitted(func(s *source, set string) bool {
+				return !firstBenchmark(s, set) && s.role(set) != recipe.RoleValidation && s.role(set) != recipe.RoleTrain
+			}, false),
 		},
 		{
 			name: "table-4", title: "Tab. 4",
 			caption: "Share of segments that were learned from, and what came of it on the test set, as in MLE-RL Tab. 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of.",
 			of:      selection,
+		},
+		{
+			name: "table-7", title: "Tab. 7",
+			caption: "Held-out submissions by competition, the best of all attempts of a sample by validation score, of the policy before training and of the last one: means over samples, with their spread over samples where a method has one run.",
+			of:      byCompetition,
 		},
 		{
 			name: "figure-3-a", title: "Fig. 3 (a)", axis: "HumanRank from (%)",
@@ -61,9 +69,36 @@ var mlerlPaper = paper{
 	},
 }
 
+// byCompetition are the HumanRank and medals of the best submission of each sample by task.
+func byCompetition(ctx context.Context, s *source) ([]value, error) {
+	var values []value
+	for _, when := range s.moments(beforeTraining) {
+		own, err := view{
+			measure: "submissions_by_task", by: "task", labels: labels{"humanrank": "HumanRank (%)", "any_medal": "any medal (%)"}, sorted: true,
+		}.of(ctx, s, when.version)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range own {
+			n.group += ", " + when.name
+			values = append(values, n)
+		}
+	}
+	return values, nil
+}
+
+// firstBenchmark reports whether a set is the first benchmark.
+func firstBenchmark(s *source, set string) bool { return set == s.Recipe.Evaluation.Counted()[0] }
+
+// role is that of a set.
+func (s *source) role(set string) string {
+	m, _ := s.Recipe.Evaluation.Of(set) // sets are those of the recipe
+	return m.Role
+}
+
 // selection has the paper's columns; the share of data is the last policy's.
 func selection(ctx context.Context, s *source) ([]value, error) {
-	scores := view{measure: "submissions", by: measure.AllAttempts, only: s.Sets()[0]}
+	scores := view{measure: "submissions", by: measure.AllAttempts, only: s.Recipe.Evaluation.Counted()[0]}
 	var values []value
 	var why error
 	for _, when := range s.moments(beforeTraining) {

@@ -166,7 +166,7 @@ func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx co
 			}
 		}
 		if len(values) == 0 {
-			return nil, absent("its recipe measures the test set alone: evaluation.sets names no other")
+			return nil, absent("its recipe measures no such set: evaluation.sets names none")
 		}
 		return values, nil
 	}

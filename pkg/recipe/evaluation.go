@@ -23,6 +23,7 @@ func (e Evaluation) Measured() []Measured {
 	all := []Measured{{string(env.Test), own}}
 	for _, set := range e.Sets {
 		m := Measured{set.Name, own}
+		m.Role = set.Role
 		override(&m.Problems, set.Problems)
 		override(&m.Samples, set.Samples)
 		override(&m.Temperature, set.Temperature)
@@ -76,7 +77,7 @@ func (m Measured) Chains() int {
 func (m Measured) Only() Evaluation {
 	only, problems := m.Evaluation, m.Problems
 	if m.Set != string(env.Test) {
-		only.Problems, only.Sets = 0, []EvaluationSet{{Name: m.Set, Problems: &problems}}
+		only.Problems, only.Sets = 0, []EvaluationSet{{Name: m.Set, Role: m.Role, Problems: &problems}}
 	}
 	return only
 }
@@ -90,18 +91,64 @@ func (e Evaluation) Rows() int {
 	return n
 }
 
-// CheckTasks refuses more problems of a set than the environment has.
-func (e Evaluation) CheckTasks(environment env.Env) error {
+// With lists the sets that have a role, in their order.
+func (e Evaluation) With(role string) []string {
+	var sets []string
 	for _, m := range e.Measured() {
-		have := len(environment.Set().Tasks(env.Split(m.Set)))
+		if m.Role == role {
+			sets = append(sets, m.Set)
+		}
+	}
+	return sets
+}
+
+// Counted are the sets that means over sets are over: the benchmarks, or all sets where
+// there is none.
+func (e Evaluation) Counted() []string {
+	if sets := e.With(RoleBenchmark); len(sets) > 0 {
+		return sets
+	}
+	var sets []string
+	for _, m := range e.Measured() {
+		sets = append(sets, m.Set)
+	}
+	return sets
+}
+
+// CheckTasks refuses more problems of a set than the environment has, and problems that
+// are trained on in a set of another role than train, or the other way round.
+func (e Evaluation) CheckTasks(environment env.Env) error {
+	trained := map[string]bool{}
+	for _, t := range environment.Set().Tasks(env.Train) {
+		trained[t.ID] = true
+	}
+	for _, m := range e.Measured() {
+		tasks := environment.Set().Tasks(env.Split(m.Set))
+		have := len(tasks)
 		switch {
 		case have >= m.Problems:
+			if err := m.checkRole(tasks[:m.Problems], trained); err != nil {
+				return err
+			}
 		case m.Set == string(env.Test):
 			return exitcode.Usagef("evaluation.problems: %d are asked for, the test split has %d", m.Problems, have)
 		case have == 0:
 			return exitcode.Usagef("evaluation.sets: the environment %q has no set %q of held-out problems: name it in data.held_out", environment.Set().Name(), m.Set)
 		default:
 			return exitcode.Usagef("evaluation.sets: %d problems of %q are asked for, it has %d", m.Problems, m.Set, have)
+		}
+	}
+	return nil
+}
+
+// checkRole refuses tasks of a set that its role says are another's.
+func (m Measured) checkRole(tasks []env.Task, trained map[string]bool) error {
+	for _, t := range tasks {
+		switch is := m.Role == RoleTrain; {
+		case trained[t.ID] && !is:
+			return exitcode.Usagef("evaluation: task %q of the set %q is trained on: set the role of the set to train, or take the task out of data.train", t.ID, m.Set)
+		case is && !trained[t.ID] && len(trained) > 0: // none where only the tasks of an evaluation were read
+			return exitcode.Usagef("evaluation: task %q of the set %q, whose role is train, is not trained on: choose another role, or train on the task", t.ID, m.Set)
 		}
 	}
 	return nil
@@ -115,7 +162,16 @@ func (r *Recipe) checkEvaluation(c *config.Checker) {
 	named := map[string]bool{}
 	for i, m := range e.Measured()[1:] {
 		field := fmt.Sprintf("evaluation.sets.%d", i)
-		env.CheckSetName(c, field+".name", m.Set, named)
+		switch {
+		case m.Set != string(env.Train):
+			env.CheckSetName(c, field+".name", m.Set, named)
+		case named[m.Set]:
+			c.Add(field+".name", m.Set, "is named twice")
+		case m.Role != RoleTrain:
+			c.Add(field+".role", m.Role, "must be train: the set train is the training split")
+		default:
+			named[m.Set] = true
+		}
 		c.AtLeast(field+".problems", m.Problems, 1)
 		r.checkMeasured(c, field, m.Evaluation)
 	}
@@ -126,6 +182,7 @@ func (r *Recipe) checkEvaluation(c *config.Checker) {
 
 // checkMeasured checks what a set may have of its own.
 func (r *Recipe) checkMeasured(c *config.Checker, field string, e Evaluation) {
+	c.Choice(field+".role", e.Role)
 	if c.AtLeast(field+".samples", e.Samples, 1) && e.Problems <= config.MaxWhole {
 		c.Product(field+".problems × samples × (steps + 1)", "responses", config.MaxWhole, e.Problems, e.Samples, min(e.Steps, config.MaxWhole)+1)
 	}

@@ -93,6 +93,10 @@ func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 			lines = append(append(lines, text[at:]...), oldList("loss.weights", names(weights))...)
 			lines = append(lines, settingsOf("loss", []credit.Choice{r.Weight.Choice()}, credit.WeightAxis.Variants())...)
 			lines = append(lines, settingsOf("loss", weights, credit.FactorAxis.Variants())...)
+		case "evaluation":
+			for _, line := range text { // a set without a role was one
+				lines = append(lines, strings.ReplaceAll(line, "\n    role: "+RoleBenchmark, ""))
+			}
 		case "factors", "weight":
 		default:
 			lines = append(lines, text...)

@@ -401,8 +401,32 @@ const (
 
 // Choices lists the scaffolds.
 func (Evaluation) Choices(field string) []string {
-	if field == "scaffold" {
+	switch field {
+	case "scaffold":
 		return scaffold.Axis.Names()
+	case "role":
+		return roles
+	}
+	return nil
+}
+
+// Roles of held-out sets.
+const (
+	RoleBenchmark  = "benchmark"
+	RoleValidation = "validation"
+	RoleOOD        = "ood"
+	RoleTrain      = "train"
+)
+
+var roles = []string{RoleBenchmark, RoleValidation, RoleOOD, RoleTrain}
+
+// SetDefaults makes a set a benchmark.
+func (s *EvaluationSet) SetDefaults() { s.Role = RoleBenchmark }
+
+// Choices lists the roles.
+func (EvaluationSet) Choices(field string) []string {
+	if field == "role" {
+		return roles
 	}
 	return nil
 }
@@ -410,6 +434,7 @@ func (Evaluation) Choices(field string) []string {
 // Evaluation measures policies on held-out problems: those of the test split, and
 // those of other sets that the environment has.
 type Evaluation struct {
+	Role         string  `yaml:"role"`           // of the test split: benchmark, validation, ood or train, as of a set
 	Problems     int     `yaml:"problems"`       // of the test split, in order
 	Samples      int     `yaml:"samples"`        // n of avg@n
 	Temperature  float64 `yaml:"temperature"`    // of the n samples
@@ -429,7 +454,8 @@ type Evaluation struct {
 // EvaluationSet is a named set of held-out problems. What is null is as in
 // evaluation.
 type EvaluationSet struct {
-	Name         string   `yaml:"name"`           // that the environment knows it by: of data.held_out, or validation
+	Name         string   `yaml:"name"`           // that the environment knows it by: of data.held_out, or validation; train is the training split itself
+	Role         string   `yaml:"role"`           // benchmark: means over sets are over these alone; validation: policy versions are chosen by these alone; ood: another kind of problem than the training's; train: problems that are trained on
 	Problems     *int     `yaml:"problems"`       // of the set, in order
 	Samples      *int     `yaml:"samples"`        // n of avg@n
 	Temperature  *float64 `yaml:"temperature"`    // of the n samples

@@ -48,8 +48,9 @@ func init() {
 }
 
 // Memory starts each attempt from a solution of a pool, or from scratch. The pool
-// holds the valid submissions of all samples of the instance; those of attempt 0
-// are pushed first, sample by sample, then those of attempt 1, and so on.
+// holds the valid submissions of all samples of the instance, and in an evaluation those
+// of the one sample; those of attempt 0 are pushed first, sample by sample, then those of
+// attempt 1, and so on.
 //
 // A solution counts by its test score while a policy is trained and by its
 // validation score in an evaluation, whose scores show no other

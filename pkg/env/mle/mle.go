@@ -54,58 +54,61 @@ type source struct {
 	Demonstrations []demonstration `json:"demonstrations,omitempty"`
 }
 
-// load reads the tasks of folders. A task that is asked for in both splits, or
-// whose answers are those of a held-out one, is held out and left out of
-// training.
+// load reads the tasks of folders. A task that a held-out set has, or whose answers are
+// those of one, is left out of training, unless data.trained names the set.
 func load(data *Data, folder string) (*env.TaskSet, error) {
 	set := env.NewTaskSet(Name)
 	folders, err := config.ResolvePaths(data.Tasks, folder)
 	if err != nil {
 		return nil, fmt.Errorf("data.tasks: %w", err)
 	}
-	tasks, err := task.Find(folders, slices.Concat(data.Train, data.Test))
+	own, err := data.expanded(folder)
+	if err != nil {
+		return nil, err
+	}
+	var names []string // none where the tasks say their split
+	if names = slices.Concat(own.Train, own.Test); len(names) > 0 {
+		for _, held := range own.HeldOut {
+			names = append(names, held.Tasks...)
+		}
+	}
+	tasks, err := task.Find(folders, names)
 	if err != nil {
 		return nil, fmt.Errorf("data.tasks: %w", err)
 	}
-	held := map[string]bool{} // names and digests of answers
-	in := func(t *task.Task, names []string, split string) bool {
-		if len(data.Train)+len(data.Test) == 0 {
-			return t.Split == split
-		}
-		return config.Matches(t.Name, names)
+	demonstrations, input, err := readDemonstrations(data.Demonstrations, folder)
+	if err != nil {
+		return nil, err
 	}
-	var demonstrations []demonstration
+	apart := own.apart(tasks)
 	add := func(split env.Split, t *task.Task) error {
 		row := env.Task{ID: t.Name, Kind: t.Modality, Question: t.Description, Level: slices.Index([]string{"low", "medium", "high"}, t.Complexity) + 1}
 		s := source{SHA256: digests(t), Bytes: t.PublicBytes}
 		for _, d := range demonstrations {
-			if split == env.Train && (d.Task == "" || config.Matches(t.Name, []string{d.Task})) {
+			if own.trains(t) && !apart[t.Name] && (d.Task == "" || config.Matches(t.Name, []string{d.Task})) {
 				s.Demonstrations = append(s.Demonstrations, d)
 			}
 		}
 		text, err := json.Marshal(s)
 		set.Add(row, env.Facts{Split: split, Source: string(text), Folder: t.Folder, Opened: t})
 		for _, input := range t.Inputs {
-			set.Inputs = append(set.Inputs, env.Input(input))
+			set.AddInputs(env.Input(input))
 		}
 		return err
 	}
-	for _, t := range tasks {
-		if in(t, data.Test, "test") {
-			held[t.Name], held[t.Input(t.Answers)] = true, true
-			if err := add(env.Test, t); err != nil {
-				return nil, err
+	for _, held := range own.sets() {
+		for _, t := range tasks {
+			if own.has(held, t) {
+				if err := add(env.Split(held.Name), t); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
-	demonstrations, input, err := readDemonstrations(data.Demonstrations, folder)
-	if err != nil {
-		return nil, err
-	}
 	for _, t := range tasks {
 		switch {
-		case !in(t, data.Train, "train"):
-		case held[t.Name] || held[t.Input(t.Answers)]:
+		case !own.trains(t):
+		case apart[t.Name] || apart[t.Input(t.Answers)]:
 			set.LeftOut++
 			set.LeftOutNames = append(set.LeftOutNames, t.Name)
 		default:
@@ -124,7 +127,7 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 	e := &Env{TaskSet: tasks, settings: *settings, style: styleOf(*settings), entries: map[string]*entry{}, tail: tailOfCharacters}
 	e.runner = newRunner(&e.settings)
 	var unranked []string
-	for _, of := range slices.Concat(tasks.Tasks(env.Train), tasks.Tasks(env.Test)) {
+	for _, of := range tasks.All() {
 		facts, err := tasks.Facts(of.ID)
 		if err != nil {
 			return nil, err

@@ -100,8 +100,11 @@ type Grammar struct {
 // Data says which tasks there are.
 type Data struct {
 	Tasks []string `yaml:"tasks" path:"file"` // folders of tasks: each has a task.yaml, or folders with one; $NAME is taken from the environment
-	Train []string `yaml:"train"`             // names or shell patterns; empty for those whose task.yaml says split: train
-	Test  []string `yaml:"test"`              // names or shell patterns; empty for those whose task.yaml says split: test. What is here is never trained on
+	Train []string `yaml:"train"`             // names, patterns that end with *, or lists: list:NAME of data/mle/lists, such as list:mle-bench-low, or list:FILE.txt with a name in each line; empty for those whose task.yaml says split: train
+	Test  []string `yaml:"test"`              // likewise; empty for those whose task.yaml says split: test. What is here is not trained on
+
+	HeldOut []HeldOut `yaml:"held_out"` // more sets of held-out tasks, to be measured by evaluation.sets. What is in them is not trained on
+	Trained []string  `yaml:"trained"`  // sets of held-out tasks, test among them, whose tasks are trained on too where data.train has them; their role in the evaluation is train
 
 	Demonstrations string `yaml:"demonstrations" path:"file"` // JSON lines {"task": pattern, "kind": "initial", "response"} for a warm start; of another kind than initial also "parent", the response that it goes on from, and "failed", what that one's program said as it failed
 }
@@ -138,9 +141,7 @@ func init() {
 				Traits: s.traits(), Data: &Data{}, Checker: &checker,
 				Validate: func(c *config.Checker, data any) {
 					validate(c, s)
-					if len(data.(*Data).Tasks) == 0 {
-						c.Add("data.tasks", nil, "is empty: name a folder of tasks")
-					}
+					data.(*Data).validate(c)
 				},
 				Load: func(data any, _ uint64, folder string) (*env.TaskSet, error) { return load(data.(*Data), folder) },
 				New:  func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },

@@ -4,14 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -19,63 +22,96 @@ import (
 
 // What a preview shows at most, so that it stays a preview.
 const (
-	previewEntries = 10 // of a folder
-	previewColumns = 30 // of a table
-	previewCell    = 40 // characters of an example
-	previewTables  = 8  // tables that are looked into
-	previewDepth   = 3  // folders below the public one
+	previewEntries = 10  // of a folder
+	previewColumns = 30  // of a table
+	previewCell    = 40  // characters of an example
+	previewName    = 200 // characters of a column's name
+	previewTables  = 8   // tables and JSON files that are looked into
+	previewDepth   = 3   // folders below the public one
+	previewKeys    = 30  // of an object of JSON
+
+	maxPreviewed = 4 << 20 // bytes that are read of a file above maxDigested
 )
 
 // lookAtPublic makes the preview of the public folder and the digest of what is
-// in it. A link out of the folder, or what is neither file nor folder, is an
-// error: no program could read it.
+// in it, or takes what was kept of both. A link out of the folder, or what is neither file
+// nor folder, is an error: no program could read it.
 func (t *Task) lookAtPublic() error {
-	var tables []string
-	sum := sha256.New()
-	err := filepath.WalkDir(t.PublicDir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(t.PublicDir, path)
-		if inside, err := filepath.Rel(t.PublicDir, real); err != nil || !filepath.IsLocal(inside) {
-			return exitcode.Dataf("%q is a link out of the folder", name)
-		}
-		f, size, err := plainfile.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		t.PublicBytes += size
-		fmt.Fprintf(sum, "%q %d\n", name, size)
-		if size <= maxDigested {
-			if _, err := io.Copy(sum, f); err != nil {
-				return fmt.Errorf("reading %q: %w", path, err)
-			}
-		}
-		if strings.EqualFold(filepath.Ext(name), ".csv") {
-			tables = append(tables, name)
-		}
-		return nil
-	})
+	files, err := t.listPublic()
 	if err != nil {
 		return fmt.Errorf("public: %w", err)
 	}
-	t.Inputs = append(t.Inputs, Input{t.PublicDir, hex.EncodeToString(sum.Sum(nil))})
-	var b strings.Builder
-	if err := tree(&b, t.PublicDir, "", 0); err != nil {
-		return err
-	}
-	for _, name := range tables[:min(len(tables), previewTables)] {
-		if err := t.describe(&b, name); err != nil {
-			return err
+	state, changed := state(files)
+	p, found := t.kept(state)
+	if !found {
+		if p, err = t.readPublic(files); err != nil {
+			return fmt.Errorf("public: %w", err)
+		}
+		if p.State = state; p.Bytes >= worthKeeping && time.Since(changed) > settled {
+			t.keep(p)
 		}
 	}
-	t.Preview = strings.TrimRight(b.String(), "\n")
+	t.Preview, t.PublicBytes = p.Preview, p.Bytes
+	t.Inputs = append(t.Inputs, Input{t.PublicDir, p.SHA256})
 	return nil
+}
+
+// listPublic lists the files of the public folder, sorted.
+func (t *Task) listPublic() (files []publicFile, err error) {
+	err = filepath.WalkDir(t.PublicDir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(t.PublicDir, path)
+		if !entry.Type().IsRegular() {
+			real, err := filepath.EvalSymlinks(path)
+			if err != nil {
+				return err
+			}
+			if inside, err := filepath.Rel(t.PublicDir, real); err != nil || !filepath.IsLocal(inside) {
+				return exitcode.Dataf("%q is a link out of the folder", name)
+			}
+		}
+		info, err := os.Stat(path)
+		files = append(files, publicFile{name, info})
+		return err
+	})
+	return files, err
+}
+
+// readPublic reads the files of the public folder.
+func (t *Task) readPublic(files []publicFile) (p public, err error) {
+	var b strings.Builder
+	if err := tree(&b, t.PublicDir, "", 0); err != nil {
+		return p, err
+	}
+	sum := sha256.New()
+	looked := 0
+	for _, file := range files {
+		f, size, err := plainfile.Open(filepath.Join(t.PublicDir, file.name))
+		if err != nil {
+			return p, err
+		}
+		p.Bytes += size
+		fmt.Fprintf(sum, "%q %d\n", file.name, size)
+		if size <= maxDigested {
+			_, err = io.Copy(sum, f)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return p, fmt.Errorf("reading %q: %w", file.name, err)
+		}
+		describe := describers[strings.ToLower(filepath.Ext(file.name))]
+		if describe == nil || looked == previewTables {
+			continue
+		}
+		looked++
+		if err := t.describe(&b, file.name, describe); err != nil {
+			return p, err
+		}
+	}
+	p.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	p.Preview = strings.TrimRight(b.String(), "\n")
+	return p, nil
 }
 
 // tree lists a folder, files before folders, each sorted.
@@ -129,9 +165,14 @@ type column struct {
 	example        string
 }
 
-// describe says what a table holds. A file that is no table by the rules of CSV is
-// left to the program.
-func (t *Task) describe(b *strings.Builder, name string) error {
+// describers say what files hold, by their extension. cut says that only the beginning of
+// the file is read.
+var describers = map[string]func(b *strings.Builder, r io.Reader, cut bool){
+	".csv": describeTable, ".tsv": describeTabs, ".json": describeJSON, ".jsonl": describeJSON, ".ndjson": describeJSON,
+}
+
+// describe says what a file holds. Of one larger than [maxDigested] so much is read.
+func (t *Task) describe(b *strings.Builder, name string, as func(*strings.Builder, io.Reader, bool)) error {
 	f, size, err := plainfile.Open(filepath.Join(t.PublicDir, name))
 	if err != nil {
 		return err
@@ -139,15 +180,25 @@ func (t *Task) describe(b *strings.Builder, name string) error {
 	defer f.Close()
 	fmt.Fprintf(b, "\n%s:", name)
 	if size > maxDigested {
-		b.WriteString(" a large table\n")
-		return nil
+		fmt.Fprintf(b, " %s, of which the first %s are described:", bytes(size), bytes(maxPreviewed))
 	}
-	r := csv.NewReader(f)
-	r.ReuseRecord, r.FieldsPerRecord = true, -1
+	as(b, io.LimitReader(f, map[bool]int64{true: maxPreviewed, false: size}[size > maxDigested]), size > maxDigested)
+	return nil
+}
+
+func describeTable(b *strings.Builder, r io.Reader, cut bool) { table(b, r, ',', cut) }
+
+func describeTabs(b *strings.Builder, r io.Reader, cut bool) { table(b, r, '\t', cut) }
+
+// table says what a table holds. A file that is no table by the rules of CSV is left to
+// the program.
+func table(b *strings.Builder, from io.Reader, comma rune, cut bool) {
+	r := csv.NewReader(from)
+	r.Comma, r.ReuseRecord, r.FieldsPerRecord = comma, true, -1
 	header, err := r.Read()
 	if err != nil {
 		b.WriteString(" cannot be read as a table\n")
-		return nil
+		return
 	}
 	names := append([]string{}, header...)
 	columns := make([]column, len(names))
@@ -155,27 +206,40 @@ func (t *Task) describe(b *strings.Builder, name string) error {
 		columns[i] = column{numeric: true, whole: true, values: map[string]bool{}}
 	}
 	rows := 0
-	for ; ; rows++ {
+	var last []string // of a part of a file the last row may be cut, and does not count
+	for {
 		record, err := r.Read()
-		if err == io.EOF {
+		if err != nil && (err == io.EOF || cut && rows > 0) {
 			break
 		}
 		if err != nil {
 			b.WriteString(" cannot be read as a table\n")
-			return nil
+			return
 		}
-		for i := range min(len(record), len(columns)) {
-			columns[i].add(record[i])
+		if !cut {
+			last = record
 		}
+		for i := range min(len(last), len(columns)) {
+			columns[i].add(last[i])
+		}
+		if rows++; cut {
+			last = slices.Clone(record)
+		}
+	}
+	if cut && rows == 0 { // its first line has no end
+		b.WriteString(" cannot be read as a table\n")
+		return
+	}
+	if cut {
+		rows--
 	}
 	fmt.Fprintf(b, " %d rows, %d columns\n", rows, len(names))
 	for i, c := range columns[:min(len(columns), previewColumns)] {
-		fmt.Fprintf(b, "  %s: %s\n", names[i], c)
+		fmt.Fprintf(b, "  %s: %s\n", clip(names[i], previewName), c)
 	}
 	if more := len(columns) - previewColumns; more > 0 {
 		fmt.Fprintf(b, "  ... and %d more columns\n", more)
 	}
-	return nil
 }
 
 func (c *column) add(cell string) {

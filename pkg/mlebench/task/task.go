@@ -332,10 +332,9 @@ func Find(folders, names []string) ([]*Task, error) {
 			tasks = append(tasks, t)
 		}
 	}
-	for _, name := range names {
-		if !used[name] {
-			return nil, exitcode.Usagef("there is no task %q in %s", name, strings.Join(folders, ", "))
-		}
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return used[name] })
+	if slices.Sort(missing); len(missing) > 0 {
+		return nil, exitcode.Usagef("there is no task %q in %s", strings.Join(slices.Compact(missing), `", "`), strings.Join(folders, ", "))
 	}
 	slices.SortFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name, b.Name) })
 	return tasks, nil

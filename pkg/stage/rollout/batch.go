@@ -107,7 +107,7 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 		return exitcode.Dataf("there are %d traces and scores of %d", len(traces), len(scores))
 	}
 	b.traces, b.resumed = []planned{}, nil
-	known := map[string][]judged{} // by instance
+	known := map[shard.TraceName][]judged{}
 	for i, rows := range traces {
 		name := rows[0].Name()
 		t, ok := byName[name]
@@ -118,7 +118,8 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 		t.Trace = &fresh
 		t.parts = nil
 		t.resume(rows, scores[i], sampler.closes)
-		known[name.InstanceID] = append(known[name.InstanceID], t.judgedIn(t.sample, scores[i])...)
+		shares := b.shares(t)
+		known[shares] = append(known[shares], t.judgedIn(t.sample, scores[i])...)
 		if shard.GoesOn(rows, scores[i]) {
 			b.traces = append(b.traces, t)
 			b.resumed = append(b.resumed, rows...)
@@ -130,9 +131,20 @@ func (b *Batch) Resume(sampler *Sampler, rows []shard.Rollout, scores []shard.Sc
 		})
 	}
 	for _, t := range b.traces {
-		t.known = known[t.instance.InstanceID]
+		t.known = known[b.shares(t)]
 	}
 	return nil
+}
+
+// shares names the traces whose scored messages a trace may start from: of all samples of
+// its instance in training, its own in an evaluation, whose samples are repeats that must
+// not know of each other (MLE-RL §5.1).
+func (b *Batch) shares(t planned) shard.TraceName {
+	name := shard.TraceName{InstanceID: t.instance.InstanceID}
+	if b.evaluation {
+		name.Sample = int32(t.sample)
+	}
+	return name
 }
 
 // Waits reports whether a trace waits for a score.

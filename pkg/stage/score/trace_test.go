@@ -65,7 +65,7 @@ func TestAttempts(t *testing.T) {
 	rows := []shard.Rollout{said(0, 0, "stop", "q", "a"), said(1, 1, "stop", "q", "bb"), said(1, 2, "length", "q", "ccc", "more", "dddd")}
 	before := []shard.Score{{InstanceID: "i", Turns: []shard.TurnScore{{Step: 0, Reward: 10, ExecuteSeconds: 10, Outcome: "wrong"}, {Step: 1, Part: 1, Reward: 20, ExecuteSeconds: 20}}}}
 	e := &counter{}
-	got, err := Verdicts(t.Context(), e, []shard.Instance{{InstanceID: "i", TaskID: "t"}}, rows, before)
+	got, err := Verdicts(t.Context(), e, []shard.Instance{{InstanceID: "i", TaskID: "t"}}, rows, before, 0)
 	if err != nil || len(e.asked) != 1 {
 		t.Fatalf("asked %d times, %v", len(e.asked), err)
 	}
