@@ -59,8 +59,15 @@ func TestFootprint(t *testing.T) {
 		value any
 		want  int64
 	}{
-		{int32(1), 4}, {"abc", 16 + 3}, {make([]int64, 2, 4), 24 + 4*8}, {[]string{"ab", "c"}, 24 + 2*16 + 3}, {&number, 8 + 8}, {(*int64)(nil), 8},
-		{[]*int64{&number, nil}, 24 + 2*8 + 8}, {[][]bool{{true}, {}}, 24 + 2*24 + 1}, {Message{Role: "r", Content: "cc"}, int64(reflect.TypeFor[Message]().Size()) + 3},
+		{int32(1), 4},
+		{"abc", 16 + 3},
+		{make([]int64, 2, 4), 24 + 4*8},
+		{[]string{"ab", "c"}, 24 + 2*16 + 3},
+		{&number, 8 + 8},
+		{(*int64)(nil), 8},
+		{[]*int64{&number, nil}, 24 + 2*8 + 8},
+		{[][]bool{{true}, {}}, 24 + 2*24 + 1},
+		{Message{Role: "r", Content: "cc"}, int64(reflect.TypeFor[Message]().Size()) + 3},
 	} {
 		if got := footprint(reflect.ValueOf(c.value)); got != c.want {
 			t.Errorf("%T takes %d bytes, want %d", c.value, got, c.want)

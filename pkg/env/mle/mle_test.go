@@ -2,7 +2,6 @@ package mle
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -430,61 +429,6 @@ func TestBlind(t *testing.T) {
 	}
 	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
 		t.Errorf("prompts of an evaluation depend on the answers:\n%s", diff)
-	}
-}
-
-// TestHeldOut: what is held out is never trained on, by name or by answers.
-func TestHeldOut(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	for _, name := range []string{"one", "twin", "three"} {
-		seeds(t, filepath.Join(root, name))
-	}
-	other := filepath.Join(root, "three/private/answers.csv")
-	must.Do(t, os.WriteFile(other, []byte("id,kind\n4,a\n5,a\n6,b\n"), 0o644))
-	e := must.Get(build(*DefaultSettings(), Data{Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"}}, ""))(t)
-	count, names := e.LeftOut, e.LeftOutNames
-	if want := []string{"one", "twin"}; count != 2 || !slices.Equal(names, want) {
-		t.Errorf("left out %d: %q, want %q", count, names, want)
-	}
-	if train := e.Tasks(env.Train); len(train) != 1 || train[0].ID != "three" {
-		t.Errorf("trained on: %v", train)
-	}
-}
-
-// TestHeldOutSets: sets have tasks of their own, which are not trained on unless the recipe
-// says so; a task is in as many sets as name it, and rows say so too.
-func TestHeldOutSets(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	for i, name := range []string{"one", "two", "three", "four"} {
-		seeds(t, filepath.Join(root, name))
-		answers := filepath.Join(root, name, "private/answers.csv")
-		must.Do(t, os.WriteFile(answers, fmt.Appendf(nil, "id,kind\n4,%c\n5,%c\n6,b\n", "aabb"[i], "abab"[i]), 0o644))
-	}
-	must.Do(t, os.WriteFile(filepath.Join(root, "few.txt"), []byte("# two of them\ntwo\n\nthree\n"), 0o644))
-	data := Data{
-		Tasks: []string{root}, Train: []string{"*"}, Test: []string{"one"},
-		HeldOut: []HeldOut{{"validation", []string{"list:few.txt"}}, {"seen", []string{"four", "two"}}}, Trained: []string{"seen"},
-	}
-	e := must.Get(build(*DefaultSettings(), data, root))(t)
-	again := must.Get(rebuild(*DefaultSettings(), e.Rows()))(t)
-	for _, e := range []*Env{e, again} {
-		for split, want := range map[env.Split][]string{env.Train: {"four"}, env.Test: {"one"}, "validation": {"three", "two"}, "seen": {"four", "two"}} {
-			var got []string
-			for _, task := range e.Tasks(split) {
-				got = append(got, task.ID)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: %q, want %q", split, got, want)
-			}
-		}
-	}
-	for _, list := range []string{"list:mle-bench-lite", "list:none.txt"} {
-		data.Train = []string{list}
-		if _, err := build(*DefaultSettings(), data, root); exitcode.Code(err) != exitcode.Usage {
-			t.Errorf("%s: %v, want a usage error", list, err)
-		}
 	}
 }
 

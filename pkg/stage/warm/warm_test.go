@@ -73,8 +73,11 @@ func TestCheckDemonstrations(t *testing.T) {
 		kinds            []string
 		says             string
 	}{
-		{steps: 10}, {10, 1, 0, nil, "warm_start.improve: "}, {10, 0, 0.5, nil, "warm_start.diverge: "},
-		{0, 1, 0, nil, ""}, {10, 0, 0, []string{"mul"}, "environment \"math\" has no training task of a kind in warm_start.kinds "},
+		{steps: 10},
+		{10, 1, 0, nil, "warm_start.improve: "},
+		{10, 0, 0.5, nil, "warm_start.diverge: "},
+		{0, 1, 0, nil, ""},
+		{10, 0, 0, []string{"mul"}, "environment \"math\" has no training task of a kind in warm_start.kinds "},
 	} {
 		own := warm.SettingsOf(r.Recipe)
 		own.WarmStart.Steps, own.WarmStart.Kinds, own.WarmStart.Improve, own.WarmStart.Diverge = c.steps, c.kinds, c.improve, c.diverge
