@@ -31,7 +31,7 @@ var mlerlPaper = paper{
 		},
 		{
 			name: "table-7", title: "Tab. 7",
-			caption: "Held-out submissions by competition, the best of all attempts of a sample by validation score, of the policy before training and of the last one: means over samples, with their spread over samples where a method has one run.",
+			caption: "Held-out submissions by competition, the best of all attempts of a sample by validation score, of the policy before training and of the last one: means over samples.",
 			of:      byCompetition,
 		},
 		{

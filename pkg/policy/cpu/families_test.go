@@ -22,7 +22,7 @@ computes of them in float64. Numbers are the largest over all tokens: |Δ log-pr
 it, of transformers itself in float32 (torch %s); and the largest |Δ gradient| relative to the largest gradient
 of its tensor. Differences of 10⁻⁵ are the rounding of float32, which both have.
 
-Every model below was also trained for three steps, saved and loaded in transformers again, with the same names and files and
+Every model below but qwq was also trained for three steps, saved and loaded in transformers again, with the same names and files and
 log-probabilities within 10⁻⁵ of the largest (` + "`TestTrainedPolicyInTransformers`" + `, which needs a Python with transformers).
 The GPU engine takes models that add nothing but "two rotary embeddings", "layers without rotary embedding" or "scaled cosines
 and sines" and rejects the others by what it lacks.
