@@ -66,12 +66,22 @@ func ways(t *testing.T) []way {
 // program is a script of Python's in a scratch folder of its own.
 func (w way) program(t *testing.T, script string) Program {
 	t.Helper()
-	dir := t.TempDir()
+	dir := shortDir(t)
 	return Program{
 		Args: []string{python, "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir},
 		Write: []string{dir}, Require: w.require, protection: w.protection,
 		Limits: Limits{Wall: 20 * time.Second, Memory: 512 << 20, Output: 8 << 10, FileBytes: 4 << 20},
 	}
+}
+
+// shortDir is a temporary folder whose path leaves room for the names of sockets, which may
+// have 107 bytes with it.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	fatal(t, err)
+	t.Cleanup(func() { fatal(t, os.RemoveAll(dir)) })
+	return dir
 }
 
 func (w way) do(t *testing.T, p Program) Result {

@@ -69,6 +69,10 @@ func newPool(cores, processes int, s starter) *Pool {
 // Cores is how many cores the tasks may use together.
 func (p *Pool) Cores() int { return p.cores }
 
+// Spare is whether a task may be given cores beyond those that it asks for: those of one
+// machine, but not those of an allocation, which may lie on several nodes.
+func (p *Pool) Spare() bool { _, own := p.starter.(processStarter); return own }
+
 // Launch starts the tasks of an array as cores become free, in the order of
 // their shards, and calls done once for each, from goroutines of its own.
 // It does not wait for a task to start. When ctx ends, tasks that run are

@@ -25,6 +25,8 @@ type cores int
 
 func (c cores) Cores() int { return int(c) }
 
+func (cores) Spare() bool { return true }
+
 func (cores) Launch(context.Context, executor.Array, func(executor.Result)) error { return nil }
 
 func (cores) Close() error { return nil }
@@ -107,6 +109,20 @@ func TestShare(t *testing.T) {
 		if got := d.share(graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 1}}, c.waiting); got != c.want {
 			t.Errorf("%+v: %d cores", c, got)
 		}
+	}
+}
+
+// allocation is a launcher whose cores lie on several nodes.
+type allocation struct{ cores }
+
+func (allocation) Spare() bool { return false }
+
+// TestShareOfAllocation: a step that asked for the cores of two nodes would not start.
+func TestShareOfAllocation(t *testing.T) {
+	t.Parallel()
+	d := &Driver{Run: &rundir.Run{}, Launcher: allocation{8}}
+	if got := d.share(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}, 1); got != 1 {
+		t.Errorf("%d cores", got)
 	}
 }
 

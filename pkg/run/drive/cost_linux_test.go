@@ -26,6 +26,7 @@ type movers struct {
 }
 
 func (movers) Cores() int   { return 2 }
+func (movers) Spare() bool  { return true }
 func (movers) Close() error { return nil }
 
 func (m movers) Launch(_ context.Context, a executor.Array, done func(executor.Result)) error {

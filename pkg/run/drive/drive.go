@@ -30,6 +30,8 @@ import (
 type Launcher interface {
 	// Cores is how many cores the tasks may use together.
 	Cores() int
+	// Spare is whether a task may be given more of them than it asks for.
+	Spare() bool
 	// Launch starts an array of one shard and reports its end once, from a
 	// goroutine of its own.
 	Launch(ctx context.Context, array executor.Array, done func(executor.Result)) error
@@ -383,7 +385,7 @@ func (d *Driver) asked(t graph.Task) int {
 // that would be idle.
 func (d *Driver) share(t graph.Task, waiting int) int {
 	asked := d.asked(t)
-	if d.Run.Recipe.Resources.Threads > 0 || !t.Stage.RunsEngine() {
+	if d.Run.Recipe.Resources.Threads > 0 || !t.Stage.RunsEngine() || !d.Launcher.Spare() {
 		return asked
 	}
 	return max(asked, (d.Launcher.Cores()-d.cores)/waiting)

@@ -144,7 +144,7 @@ func TestTrace(t *testing.T) {
 	if diff := cmp.Diff(rows, again.Rows(4)); diff != "" || again.step != 1 || again.waits != shard.WaitStep || !again.last().closed || again.parts[0].closed {
 		t.Errorf("resumed in attempt %d, waits %q, closed %t (-was +is):\n%s", again.step, again.waits, again.last().closed, diff)
 	}
-	want := []scaffold.Attempt{{Kind: shard.KindInitial, Spoke: true, Seconds: 3, Verdict: &env.TurnVerdict{Reward: 1, ExecuteSeconds: 3}}, {Kind: shard.KindImprove, Spoke: true, Seconds: 9, Verdict: &env.TurnVerdict{}}}
+	want := []scaffold.Attempt{{Kind: shard.KindInitial, Spoke: true, Seconds: 3, Turns: 1, Verdict: &env.TurnVerdict{Reward: 1, ExecuteSeconds: 3}}, {Kind: shard.KindImprove, Spoke: true, Seconds: 9, Turns: 4, Verdict: &env.TurnVerdict{}}}
 	if diff := cmp.Diff(want, again.attempts()); diff != "" {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}

@@ -33,6 +33,9 @@ type InProcess struct {
 // Cores are two.
 func (InProcess) Cores() int { return 2 }
 
+// Spare is that of a machine.
+func (InProcess) Spare() bool { return true }
+
 // Close has nothing to wait for.
 func (InProcess) Close() error { return nil }
 
@@ -78,6 +81,9 @@ type Launcher struct {
 
 // Cores are as many as the test says.
 func (m *Launcher) Cores() int { return m.Slots }
+
+// Spare is false: tasks are counted here, not their threads.
+func (m *Launcher) Spare() bool { return false }
 
 // Attempts is how often a task was launched since the launcher was made, or since
 // attempts were forgotten.
