@@ -101,8 +101,8 @@ func (r Response) Summary() string {
 	if r.Finish == "length" {
 		text += ", cut off"
 	}
-	for _, fate := range r.Fates {
-		text += ", " + fate
+	for _, disposition := range r.Dispositions {
+		text += ", " + disposition
 	}
 	if advantage, tokens := r.Learned(); tokens > 0 {
 		text += fmt.Sprintf(", advantage %+.3f over %d tokens", advantage, tokens)

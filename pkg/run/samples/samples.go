@@ -43,10 +43,10 @@ type Response struct {
 	Extracted string             `json:"extracted"` // the answer that was scored
 	Feedback  string             `json:"feedback"`
 	Finish    string             `json:"finish_reason"`
-	// Fates are what the buffer stage did with each segment: trained, or dropped or
+	// Dispositions are what the buffer stage did with each segment: trained, or dropped or
 	// masked and why. None while the iteration is not decided.
-	Fates    []string  `json:"fates"`
-	Contexts []Context `json:"contexts"`
+	Dispositions []string  `json:"dispositions"`
+	Contexts     []Context `json:"contexts"`
 }
 
 // Context is one context of a response, after its prompt.
@@ -129,23 +129,23 @@ type traceName struct {
 }
 
 type reader struct {
-	ctx       context.Context
-	run       *rundir.Run
-	tokenizer *tokenizer.Tokenizer
-	answers   map[string]string // by task
-	plans     map[int]map[string]shard.Instance
-	fates     map[traceName][]string
-	batch     map[traceName][]shard.Sequence
+	ctx          context.Context
+	run          *rundir.Run
+	tokenizer    *tokenizer.Tokenizer
+	answers      map[string]string // by task
+	plans        map[int]map[string]shard.Instance
+	dispositions map[traceName][]string
+	batch        map[traceName][]shard.Sequence
 
 	groups []Group
 	at     map[traceName]int // index of a group, by a name without a sample
 }
 
 // prepare reads what the traces of iteration k are joined with. Without a batch yet there
-// are no fates and no advantages.
+// are no dispositions and no advantages.
 func (x *reader) prepare(k int) error {
 	x.answers, x.plans, x.at = map[string]string{}, map[int]map[string]shard.Instance{}, map[traceName]int{}
-	x.fates, x.batch = map[traceName][]string{}, map[traceName][]shard.Sequence{}
+	x.dispositions, x.batch = map[traceName][]string{}, map[traceName][]shard.Sequence{}
 	tasks, _, err := shard.Read[shard.TaskRow](x.ctx, x.run.Dir.Tasks(), x.run.Graph.Reading(0))
 	if err != nil {
 		return err
@@ -162,11 +162,11 @@ func (x *reader) prepare(k int) error {
 	}
 	for _, row := range ledger {
 		name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
-		fate := row.Fate
+		disposition := row.Fate
 		if row.Reason != "" {
-			fate += ": " + row.Reason
+			disposition += ": " + row.Reason
 		}
-		x.fates[name] = append(x.fates[name], fate)
+		x.dispositions[name] = append(x.dispositions[name], disposition)
 	}
 	sequences, _, err := arrowfile.ReadBatch(x.ctx, x.run.Dir.Batch(k), x.run.Graph.Reading(0))
 	if err != nil && !errors.Is(err, seal.ErrNotSealed) {
@@ -226,7 +226,7 @@ func (x *reader) response(iteration int, t closing.Scored) Response {
 	s := t.Score
 	r := Response{
 		Sample: int(s.Sample), Reward: s.Reward, Parts: s.RewardParts, Outcome: s.Outcome, Extracted: s.Extracted, Feedback: s.Feedback,
-		Finish: t.Rows[len(t.Rows)-1].FinishReason, Fates: x.fates[name],
+		Finish: t.Rows[len(t.Rows)-1].FinishReason, Dispositions: x.dispositions[name],
 	}
 	for _, row := range t.Rows {
 		r.Contexts = append(r.Contexts, Context{x.pieces(row, learnedFrom(row, x.batch[name]))})

@@ -60,8 +60,8 @@ func TestRead(t *testing.T) {
 				for _, p := range row.LogProbs {
 					want += float64(p)
 				}
-				if math.Abs(logProb-want) > 1e-9 || response.Reward != rewards[name] || len(response.Fates) != 1 {
-					t.Errorf("%v: log-probability %v and %v, reward %v and %v, fates %q", name, logProb, want, response.Reward, rewards[name], response.Fates)
+				if math.Abs(logProb-want) > 1e-9 || response.Reward != rewards[name] || len(response.Dispositions) != 1 {
+					t.Errorf("%v: log-probability %v and %v, reward %v and %v, dispositions %q", name, logProb, want, response.Reward, rewards[name], response.Dispositions)
 				}
 				sum += response.Reward
 			}
@@ -136,7 +136,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	g := samples.Group{InstanceID: "i1", Kind: "initial", SelectedBy: "base", TaskID: "t", Reward: 0.5, Answer: "4", Responses: []samples.Response{{
 		Sample: 2, Reward: 0.5, Parts: []shard.RewardPart{{Name: "correct", Value: 1}, {Name: "long", Value: -0.5}}, Outcome: "ok", Finish: "length",
-		Fates: []string{"dropped: overlong"}, Feedback: "<too long>",
+		Dispositions: []string{"dropped: overlong"}, Feedback: "<too long>",
 		Contexts: []samples.Context{{Pieces: []samples.Piece{
 			{Text: "2+2", Tokens: 1, Own: true, LogProb: -1, Learned: true, Advantage: 0.25}, {Text: " is ", Tokens: 1}, {Text: "<b>", Tokens: 1, Own: true, LogProb: -3, Learned: true, Advantage: -0.75},
 		}}},
