@@ -112,17 +112,17 @@ func (x *matrix) roundPanels(task int, ws *workspace) {
 // roundTiles rounds a task's tiles of A.
 func (x *matrix) roundTiles(task int, ws *workspace) {
 	from, to := x.part(task)
-	scratch, strip := ws.scratch()[:amxRows*PairBlock], ws.strip()
-	for k := x.k0; k < x.k1; k += PairBlock {
-		if !x.aTransposed && k > x.k0 {
-			break
-		}
+	if !x.aTransposed {
 		for n := from; n < to; n++ {
 			i, rows, tile := x.tile(n)
-			if !x.aTransposed {
-				x.roundRows(tile, i, rows)
-				continue
-			}
+			x.roundRows(tile, i, rows)
+		}
+		return
+	}
+	scratch, strip := ws.scratch()[:amxRows*PairBlock], ws.strip()
+	for k := x.k0; k < x.k1; k += PairBlock { // rows of A, as they lie in memory
+		for n := from; n < to; n++ {
+			i, rows, tile := x.tile(n)
 			transposePanel(x.level, scratch, x.product.a[k*x.lda+i:], x.lda, min(PairBlock, x.k1-k), rows, strip)
 			vec.RoundBF16(tile[(k-x.k0)*rows:][:rows*PairBlock], scratch[:rows*PairBlock])
 		}
