@@ -30,7 +30,7 @@ DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 .DEFAULT_GOAL := help
 
 ##@ Use
-.PHONY: help build cuda quickstart real reproduce-mini
+.PHONY: help build cuda quickstart real ladder reproduce-mini
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -57,6 +57,15 @@ real: build ## train a real language model of 135 million weights on word proble
 	jobs/smollm2/import $(LATHE_MODELS)/SmolLM2-135M-Instruct
 	bin/lathe run jobs/smollm2/as-is.yaml --run runs/real/as-is
 	bin/lathe run jobs/smollm2/grpo.yaml --run runs/real/grpo
+
+ladder: export LATHE_MODELS := $(CURDIR)/runs/models
+ladder: export LATHE_SHARED ?= $(abspath ../shared)
+ladder: export LATHE_LADDER := $(CURDIR)/runs/ladder
+ladder: build ## compare curricula with GRPO on the model of make real, with problems of SVAMP and GSM8K, in hours; goes on where it stopped
+	jobs/smollm2/import $(LATHE_MODELS)/SmolLM2-135M-Instruct
+	python3 jobs/smollm2/ladder/problems.py $(LATHE_SHARED) $(LATHE_LADDER)/problems
+	bin/lathe run jobs/smollm2/ladder/sft.yaml --run $(LATHE_LADDER)/sft
+	bin/lathe reproduce analysis/reproduce-ladder.yaml --out $(LATHE_LADDER)/reproduction --parallel 2
 
 REPRODUCED := analysis/results/reproduce-mini
 # Of tasks that cannot be made prepare.py says what to install, and lathe whether the
