@@ -97,13 +97,13 @@ const (
 )
 
 // moments are before training, as a paper calls it, and after. A run without iterations
-// has one alone: after, where it learned from a pool by supervision, which is then all of
-// its training, else before.
+// has one alone: after, where it learned by supervision from a pool or from data, which is
+// then all of its training, else before.
 func (s *source) moments(before string) []moment {
 	switch {
 	case s.Last() > 0:
 		return []moment{{before, 0}, {afterTraining, s.Last()}}
-	case s.Recipe.WarmStart.Pool != "":
+	case s.Recipe.WarmStart.Pool != "", s.Recipe.WarmStart.Data != nil:
 		return []moment{{afterTraining, 0}}
 	}
 	return []moment{{before, 0}}
