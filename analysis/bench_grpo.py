@@ -1,17 +1,18 @@
 """One step of GRPO by Lathe and by TRL, side by side: sampling, rewards, update.
 
-    python analysis/bench_grpo.py [--threads 2] [--steps 4] [--lathe bin/lathe]
+    python analysis/bench_grpo.py [--threads 2] [--steps 4] [--lathe bin/lathe] [--policy FOLDER]
 
 Needs: pip install torch==2.15.0 transformers==5.24.0 trl==1.16.0; make build.
-Both begin with the same policy of 24 million random weights and its tokenizer
-of bytes, and let it answer 16 prompts of 64 tokens 8 times with at most 100
-tokens; what ends a response sooner is its end token, which a random policy
-draws once in 260. A reward is the share of digits in a response. TRL is
+Both begin with the same policy, that of FOLDER or one of 24 million random
+weights with a tokenizer of bytes, and let it answer 16 prompts 8 times with at
+most 100 tokens; what ends a response sooner is its end token, which a random
+policy draws once in 260. A reward is the share of digits in a response. TRL is
 measured in float32, under bfloat16 autocast and with bfloat16 weights, by
 GRPOTrainer's steps; its best counts. Lathe is measured as a run: the sealed
 seconds of its rollout, score, buffer and learn tasks, one after the other,
 which include starting processes and files. Times are means over the steps,
-TRL's without its first.
+TRL's without its first. Tokens a second are those of responses, of sampling
+(transformers' generate in TRL) and of all else of the step.
 """
 
 import argparse
@@ -29,8 +30,7 @@ RECIPE = """
 preset: trl-grpo
 policy:
   backend: cpu
-  new: {{hidden_size: 512, intermediate_size: 1408, num_hidden_layers: 8, num_attention_heads: 8, num_key_value_heads: 4,
-        max_position_embeddings: 512, tokenizer: bytes}}
+  {policy}
 env:
   prompts: {{initial: "{preamble}{{question}}=", improve: "{{question}}={{previous_response}};", diverge: "{{question}}={{previous_response}}!"}}
   answer: {{verifier: exact, extract: whole}}
@@ -45,12 +45,14 @@ rollout: {{prompts: {prompts}, group: {group}, max_new_tokens: {new_tokens}}}
 schedule: {{iterations: {steps}}}
 evaluation: {{problems: 1, samples: 1, steps: 0, greedy: false, max_new_tokens: 1}}
 """
+RANDOM = """new: {hidden_size: 512, intermediate_size: 1408, num_hidden_layers: 8, num_attention_heads: 8, num_key_value_heads: 4,
+        max_position_embeddings: 512, tokenizer: bytes}"""
 PREAMBLE = "Please add these two numbers and say nothing but the sum: "  # 58 bytes, and about 6 of the question
 
 
-def ours(lathe, folder, threads, steps, settings):
+def ours(lathe, folder, policy, threads, steps, settings):
     recipe, run = folder / "step.yaml", folder / ("run-" + "-".join(settings).replace("/", "_"))
-    recipe.write_text(RECIPE.format(preamble=PREAMBLE, prompts=PROMPTS, group=GROUP, new_tokens=NEW_TOKENS, steps=steps))
+    recipe.write_text(RECIPE.format(policy=policy, preamble=PREAMBLE, prompts=PROMPTS, group=GROUP, new_tokens=NEW_TOKENS, steps=steps))
     command = [lathe, "run", str(recipe), "--run", str(run), "--cores", str(threads), "--set", f"resources.threads={threads}"]
     for stage in ("rollout", "learn"):
         command += ["--set", f"resources.stages.{stage}.cpus={threads}"]
@@ -74,7 +76,17 @@ def peer(folder, mode, threads, steps, rows):
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16 if mode == "bfloat16" else torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    lengths, times = [], []
+    lengths, times, generating = [], [], []
+    generate = model.generate
+
+    def timed(*positional, **named):
+        began = time.perf_counter()
+        try:
+            return generate(*positional, **named)
+        finally:
+            generating[-1] += time.perf_counter() - began
+
+    model.generate = timed
 
     def digits(completions, completion_ids=None, **_):
         lengths.extend(map(len, completion_ids))
@@ -83,6 +95,7 @@ def peer(folder, mode, threads, steps, rows):
     class Clock(TrainerCallback):
         def on_step_begin(self, *_, **__):
             self.began = time.perf_counter()
+            generating.append(0.0)
 
         def on_step_end(self, *_, **__):
             times.append(time.perf_counter() - self.began)
@@ -98,7 +111,7 @@ def peer(folder, mode, threads, steps, rows):
         began = time.perf_counter()
         trainer.train()
         whole = time.perf_counter() - began
-    print(json.dumps({"steps": times, "whole": whole, "tokens": sum(lengths) / max(1, len(lengths))}))
+    print(json.dumps({"steps": times, "generating": generating, "whole": whole, "tokens": sum(lengths) / max(1, len(lengths))}))
 
 
 def main():
@@ -107,28 +120,33 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--policy", default="")
     parser.add_argument("--lathe", default=str(ROOT / "bin" / "lathe"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        found = {}
+        found = {}  # seconds of sampling and of all else, tokens of a response, and its parts
+        policy = f"path: {pathlib.Path(args.policy).resolve()}" if args.policy else RANDOM
         for name, settings in {
             "Lathe, float32": [], "Lathe, float32, shared prompts": ["schedule.shared_prompt_tokens=4096"],
             "Lathe, bfloat16": ["policy.compute=bfloat16"], "Lathe, bfloat16, shared prompts": ["policy.compute=bfloat16", "schedule.shared_prompt_tokens=4096"],
         }.items():
-            seconds, tokens = ours(args.lathe, folder, args.threads, args.steps, settings)
-            found[name] = sum(seconds.values()), tokens, ", ".join(f"{stage} {s:.2f}" for stage, s in seconds.items())
-        policy = next(folder.glob("run-*")) / "policy" / "v000000"
+            seconds, tokens = ours(args.lathe, folder, policy, args.threads, args.steps, settings)
+            sampling = seconds["rollout"]
+            found[name] = sampling, sum(seconds.values()) - sampling, tokens, ", ".join(f"{stage} {s:.2f}" for stage, s in seconds.items())
+        start = next(folder.glob("run-*")) / "policy" / "v000000"
         for mode in ("float32", "autocast", "bfloat16"):
             for rows in (32, PROMPTS * GROUP):
-                out = subprocess.run([sys.executable, __file__, "--peer", str(policy), mode, str(args.threads), str(args.steps), str(rows)],
+                out = subprocess.run([sys.executable, __file__, "--peer", str(start), mode, str(args.threads), str(args.steps), str(rows)],
                                      check=True, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(args.threads)))
                 result = json.loads(out.stdout.splitlines()[-1])
-                found[f"TRL, {mode}, {rows} rows a pass"] = sum(result["steps"][1:]) / (args.steps - 1), result["tokens"], f"{result['whole'] / args.steps:.2f} with all around the steps"
-        best = min(seconds for name, (seconds, *_) in found.items() if name.startswith("TRL"))
-        print(f"threads {args.threads}: seconds of a step, TRL's best by it, tokens of a response")
-        for name, (seconds, tokens, parts) in found.items():
-            print(f"{name:34} {seconds:7.2f} {best / seconds:6.2f} {tokens:6.1f}   {parts}")
+                step, sampling = (sum(result[k][1:]) / (args.steps - 1) for k in ("steps", "generating"))
+                found[f"TRL, {mode}, {rows} rows a pass"] = sampling, step - sampling, result["tokens"], f"{result['whole'] / args.steps:.2f} with all around the steps"
+        best = min(sampling + rest for name, (sampling, rest, *_) in found.items() if name.startswith("TRL"))
+        print(f"threads {args.threads}: seconds of a step, TRL's best by it, tokens of a response; tokens a second of sampling and of all else")
+        for name, (sampling, rest, tokens, parts) in found.items():
+            every = tokens * PROMPTS * GROUP
+            print(f"{name:34} {sampling + rest:7.2f} {best / (sampling + rest):6.2f} {tokens:6.1f} {every / sampling:7.0f} {every / rest:7.0f}   {parts}")
 
 
 if __name__ == "__main__":
