@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"unsafe"
 )
 
 // DType is the type of a tensor's elements, as written in the header.
@@ -44,11 +45,13 @@ var conversions = map[DType]conversion{
 	BF16: {widenBF16, narrowBF16, 0x1.ffp+127}, // halfway between 255·2^120 and 2^128
 }
 
-func widenF32(dst []float32, raw []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
+// inMemory are the bytes of values. Processors that Lathe is built for have them in the
+// order of the file.
+func inMemory(values []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
+
+func widenF32(dst []float32, raw []byte) { copy(inMemory(dst), raw) }
 
 func widenBF16(dst []float32, raw []byte) {
 	for i := range dst {
@@ -62,11 +65,7 @@ func widenF16(dst []float32, raw []byte) {
 	}
 }
 
-func narrowF32(raw []byte, src []float32) {
-	for i, x := range src {
-		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(x))
-	}
-}
+func narrowF32(raw []byte, src []float32) { copy(raw, inMemory(src)) }
 
 func narrowBF16(raw []byte, src []float32) {
 	for i, x := range src {
