@@ -4,6 +4,7 @@ package builtin
 
 import (
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/ace"
+	_ "github.com/lathe-rl/lathe/pkg/curriculum/beliefs"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/exit"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/flipts"
 	_ "github.com/lathe-rl/lathe/pkg/curriculum/plr"

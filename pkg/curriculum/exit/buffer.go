@@ -46,6 +46,13 @@ func (b *buffer) find(ids map[string]bool) map[string]int {
 	return at
 }
 
+// visit records that a group was selected from an entry. One that has been replaced
+// since is not brought back.
+func (b *buffer) visit(i, iteration int) {
+	b.entries[i].Visits++
+	b.entries[i].LastSampled = int32(iteration)
+}
+
 // setScore gives an entry a new score.
 func (b *buffer) setScore(i int, score float64) {
 	b.entries[i].Potential = score

@@ -26,12 +26,22 @@ const (
 // so an epoch lasts as many iterations as without a buffer (1280 problems, 128
 // prompts: ten, ExIt §5.1).
 func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
-	fromBuffer := e.fromBuffer(state.Entries)
 	var entries softmax
-	if fromBuffer > 0 {
+	if e.fromBuffer(state.Entries) > 0 {
 		entries = newSoftmax(state.Entries, e.spec.InverseTemperature)
 	}
+	return e.Select(state, iteration, n, taskIDs, func(_ int, u float64) (int, float64) {
+		i := entries.pick(u)
+		return i, entries.probability(state.Entries[i].Potential)
+	}), nil
+}
+
+// Select is Next with a draw of the caller's: draw returns, for a prompt and a number u
+// in [0, 1) drawn for it, the index of an entry and the share of it in all draws; 0 where
+// that is not known.
+func (e *Exit) Select(state curriculum.State, iteration, n int, taskIDs []string, draw func(prompt int, u float64) (entry int, share float64)) []curriculum.Selection {
+	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
+	fromBuffer := e.fromBuffer(state.Entries)
 	selections := make([]curriculum.Selection, n)
 	for i := range selections {
 		stream := rng.New(e.seed, rng.PurposeSelect, iteration, "exit prompt", i)
@@ -39,7 +49,8 @@ func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) 
 			selections[i] = uniform.Selection(tasks[i], 1-fromBuffer)
 			continue
 		}
-		entry := state.Entries[entries.pick(stream.Float64(positionEntry))]
+		drawn, share := draw(i, stream.Float64(positionEntry))
+		entry := state.Entries[drawn]
 		kind, ofKind := e.kind(entry, stream)
 		selections[i] = curriculum.Selection{
 			TaskID:      entry.TaskID,
@@ -51,11 +62,11 @@ func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) 
 			Ref:         entry.Ref,
 			BaseScore:   entry.BaseScore,
 			Potential:   entry.Potential,
-			Probability: fromBuffer * entries.probability(entry.Potential) * ofKind,
+			Probability: fromBuffer * share * ofKind,
 			SelectedBy:  "buffer",
 		}
 	}
-	return selections, nil
+	return selections
 }
 
 // fromBuffer is the probability that a prompt comes from the buffer: p, or 0
@@ -104,6 +115,15 @@ func (e *Exit) ofKind(kind shard.Kind) float64 {
 // a kind: p, its share of the buffer, and that of the kind, multiplied. A
 // selection of an entry that the state does not hold is an error of the data.
 func (e *Exit) Explain(state curriculum.State, _, _ int, selected curriculum.Selection) ([]curriculum.Term, error) {
+	return e.ExplainBy(state, selected, func(at int) ([]curriculum.Term, float64) {
+		score, kappa := state.Entries[at].Potential, e.spec.InverseTemperature
+		share := newSoftmax(state.Entries, kappa).probability(score)
+		return []curriculum.Term{{Name: "S", Value: score}, {Name: "κ", Value: kappa}, {Name: "κ·S", Value: score * kappa}, {Name: "softmax share", Value: share}}, share
+	})
+}
+
+// ExplainBy is Explain with the terms and the share of the drawn entry by the caller.
+func (e *Exit) ExplainBy(state curriculum.State, selected curriculum.Selection, of func(entry int) ([]curriculum.Term, float64)) ([]curriculum.Term, error) {
 	fromBuffer := e.fromBuffer(state.Entries)
 	terms := []curriculum.Term{{Name: "entries", Value: float64(len(state.Entries))}, {Name: "p", Value: fromBuffer}}
 	if selected.Origin != shard.OriginBuffer {
@@ -113,11 +133,9 @@ func (e *Exit) Explain(state curriculum.State, _, _ int, selected curriculum.Sel
 	if at < 0 {
 		return nil, exitcode.Dataf("entry %q is not in the buffer that it was selected from", selected.ParentID)
 	}
-	score, kappa := state.Entries[at].Potential, e.spec.InverseTemperature
-	share, ofKind := newSoftmax(state.Entries, kappa).probability(score), e.ofKind(selected.Kind)
-	terms = append(terms, []curriculum.Term{
-		{Name: "S", Value: score}, {Name: "κ", Value: kappa}, {Name: "κ·S", Value: score * kappa}, {Name: "softmax share", Value: share},
-	}...)
+	own, share := of(at)
+	ofKind := e.ofKind(selected.Kind)
+	terms = append(terms, own...)
 	if e.spec.Improve {
 		terms = append(terms, curriculum.Term{Name: "p_div", Value: e.spec.DivergeProbability}, curriculum.Term{Name: "share of " + string(selected.Kind), Value: ofKind})
 	}

@@ -11,10 +11,20 @@ import (
 )
 
 // Update folds the finished groups of an iteration, in plan order, into a new
-// buffer: first the scores of the entries that were sampled, then the
-// expansion of each group. Groups with fewer than two valid responses have no
-// score and change nothing but the count of visits.
+// buffer whose scores are the variances of groups. Groups with fewer than two valid
+// responses have no score and change nothing but the count of visits.
 func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
+	return e.Fold(state, iteration, groups, func(_ *shard.Entry, g curriculum.Group) (float64, bool) { return e.learnability(g) })
+}
+
+// Judge says how much can be learned from an entry that a group was selected from, or,
+// for nil, from the entries that the group's responses become. ok is false where the
+// group has no score.
+type Judge func(entry *shard.Entry, g curriculum.Group) (score float64, ok bool)
+
+// Fold is Update with scores of the caller's: first those of the entries that were
+// sampled, then the expansion of each group that has one.
+func (e *Exit) Fold(state curriculum.State, iteration int, groups []curriculum.Group, judge Judge) (curriculum.State, error) {
 	buffer, err := newBuffer(state.Entries, e.spec.BufferSize, turns(groups))
 	if err != nil {
 		return curriculum.State{}, err
@@ -22,11 +32,14 @@ func (e *Exit) Update(state curriculum.State, iteration int, groups []curriculum
 	at := buffer.find(e.named(groups))
 	for _, g := range groups {
 		if i, ok := at[g.Instance.ParentID]; ok {
-			e.visit(buffer, i, g, iteration)
+			buffer.visit(i, iteration)
+			if score, ok := judge(&buffer.entries[i], g); ok {
+				buffer.setScore(i, score)
+			}
 		}
 	}
 	for _, g := range groups {
-		score, ok := e.learnability(g)
+		score, ok := judge(nil, g)
 		if !ok {
 			continue
 		}
@@ -68,16 +81,6 @@ func (e *Exit) named(groups []curriculum.Group) map[string]bool {
 		}
 	}
 	return ids
-}
-
-// visit records that a group was selected from an entry, and gives the entry
-// the group's score. An entry that has been replaced since is not brought back.
-func (e *Exit) visit(b *buffer, i int, g curriculum.Group, iteration int) {
-	b.entries[i].Visits++
-	b.entries[i].LastSampled = int32(iteration)
-	if score, ok := e.learnability(g); ok {
-		b.setScore(i, score)
-	}
 }
 
 // expand returns the responses of a group that enter the buffer. The group
@@ -169,8 +172,7 @@ func insertTask(b *buffer, at map[string]int, instance shard.Instance, score flo
 	id := entryOfTask(instance.TaskID)
 	if i, ok := at[id]; ok && !b.gone[i] {
 		b.setScore(i, score)
-		b.entries[i].Visits++
-		b.entries[i].LastSampled = int32(iteration)
+		b.visit(i, iteration)
 		return
 	}
 	i := b.insert(shard.Entry{

@@ -2,10 +2,7 @@ package flipts
 
 import (
 	"cmp"
-	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/uniform"
@@ -53,41 +50,10 @@ func (f *FlipTS) draws(b belief, iteration int) []drawn {
 	all := make([]drawn, len(b.pool))
 	for i, c := range b.pool {
 		stream := rng.New(f.seed, rng.PurposeSelect, iteration, "thompson "+c.question, 0)
-		all[i] = drawn{c.question, b.of(c.question).draw(&bits{stream: stream})}
+		all[i] = drawn{c.question, b.of(c.question).draw(stream)}
 	}
 	slices.SortStableFunc(all, func(x, y drawn) int { return cmp.Compare(f.miss(x.xi), f.miss(y.xi)) })
 	return all
 }
 
-// draw samples the distribution. A parameter that discounting has brought to 0 is
-// the limit: all mass at one end.
-func (b beta) draw(s *bits) float64 {
-	switch {
-	case b.alpha <= 0:
-		return 0
-	case b.beta <= 0:
-		return 1
-	}
-	x := distuv.Beta{Alpha: b.alpha, Beta: b.beta, Src: s}.Rand()
-	if math.IsNaN(x) { // both gamma variates were too small for a float64
-		x = 0
-		if s.stream.Bool(s.next(), b.mean()) {
-			x = 1
-		}
-	}
-	return x
-}
-
-// bits gives a stream's numbers one after the other.
-type bits struct {
-	stream   rng.Stream
-	position uint64
-}
-
-func (b *bits) next() uint64 {
-	b.position++
-	return b.position - 1
-}
-
-// Uint64 implements [math/rand/v2.Source].
-func (b *bits) Uint64() uint64 { return b.stream.Uint64(b.next()) }
+func (b beta) draw(stream rng.Stream) float64 { return curriculum.DrawBeta(b.alpha, b.beta, stream) }
