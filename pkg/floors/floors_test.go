@@ -31,7 +31,7 @@ var floors = [][]string{
 	{"pkg/child/stdio", "pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
 	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
 	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/...", "pkg/credit", "pkg/scaffold", "pkg/supervised"},
-	{"pkg/loss/preset"},
+	{"pkg/loss/preset", "pkg/curriculum/beliefs"},
 	{"pkg/recipe"},
 	{"pkg/builtin", "pkg/checkpoint"},
 	{"pkg/gguf/folder", "pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},

@@ -12,6 +12,7 @@ import (
 
 // A run without iterations is after training where supervision was its training.
 func TestMoments(t *testing.T) {
+	t.Parallel()
 	start, end := moment{"base", 0}, moment{afterTraining, 3}
 	for name, c := range map[string]struct {
 		iterations int
