@@ -98,6 +98,9 @@ func (a *Ace) Update(state curriculum.State, iteration int, groups []curriculum.
 			next.Stats = append(next.Stats, shard.Stat{Scope: scopeVisit, Key: e.EntryID, Name: nameVisit, Iteration: step, Value: 1})
 		}
 	}
+	if a.spec.PerSecond {
+		next.Stats = append(next.Stats, secondsStats(after(secondsOf(state.Stats), groups), iteration)...)
+	}
 	return next, nil
 }
 

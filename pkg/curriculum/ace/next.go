@@ -40,7 +40,7 @@ func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step in
 		return d
 	}
 	d.rank, d.weight, d.cooling = make([]float64, n), make([]float64, n), make([]float64, n)
-	d.ranks(states)
+	d.ranks(states, a.worth(state, states))
 	visits := visitsOf(state.Stats)
 	total, open := 0.0, 0.0
 	for i, e := range states {
@@ -68,26 +68,24 @@ func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step in
 //	w_base(x, t) = (1 − rank_κ(x, t))^ρ(t), with 0^0 = 1,
 //
 // and at least the stage's least weight. rank_κ is the position among the states of its
-// type by potential, from 0 for the highest, over their number less one; equal ones share
+// type by potential, or what [Ace.worth] says, from 0 for the highest, over their number less one; equal ones share
 // their mean position, and a lone state has 0. A state is considered if fewer states of
 // the whole buffer have a higher potential than the stage's share of them (AceGRPO Tab. 3:
 // "Fraction of buffer considered in late stage").
-func (d *distribution) ranks(states []shard.Entry) {
+func (d *distribution) ranks(states []shard.Entry, worth []float64) {
 	types := map[string][]int{}
-	potentials := make([]float64, len(states))
 	for i, e := range states {
 		types[e.Kind] = append(types[e.Kind], i)
-		potentials[i] = e.Potential
 	}
-	slices.Sort(potentials)
+	ascending := slices.Sorted(slices.Values(worth))
 	considered := int(math.Ceil(d.stage.Top*float64(len(states)) - 1e-9))
-	least := potentials[len(states)-considered] // potential of the last state that is considered
+	least := ascending[len(states)-considered] // worth of the last state that is considered
 	for _, own := range types {
-		slices.SortFunc(own, func(a, b int) int { return cmp.Compare(states[b].Potential, states[a].Potential) })
+		slices.SortFunc(own, func(a, b int) int { return cmp.Compare(worth[b], worth[a]) })
 		n := len(own)
 		for first := 0; first < n; {
 			last := first
-			for last+1 < n && states[own[last+1]].Potential == states[own[first]].Potential {
+			for last+1 < n && worth[own[last+1]] == worth[own[first]] {
 				last++
 			}
 			rank := 0.0
@@ -95,7 +93,7 @@ func (d *distribution) ranks(states []shard.Entry) {
 				rank = float64(first+last) / 2 / float64(n-1)
 			}
 			weight := 0.0
-			if states[own[first]].Potential >= least {
+			if worth[own[first]] >= least {
 				weight = max(math.Pow(1-rank, d.stage.Rho), d.stage.MinWeight)
 			}
 			for ; first <= last; first++ {
@@ -187,6 +185,9 @@ func (a *Ace) Explain(state curriculum.State, iteration, _ int, selected curricu
 	}
 	d := a.distribution(state, states, iteration)
 	terms := []curriculum.Term{{Name: "states", Value: float64(len(states))}, {Name: "potential", Value: states[at].Potential}}
+	if a.spec.PerSecond {
+		terms = append(terms, curriculum.Term{Name: "potential per second", Value: a.worth(state, states)[at]})
+	}
 	if d.rule != selectedUniformly {
 		terms = append(terms,
 			curriculum.Term{Name: "rank", Value: d.rank[at]}, curriculum.Term{Name: "ρ", Value: d.stage.Rho}, curriculum.Term{Name: "w_base", Value: d.weight[at]},

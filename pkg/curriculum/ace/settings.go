@@ -33,6 +33,8 @@ type Settings struct {
 
 	Grow     bool `yaml:"grow"`     // what responses lead to enters the buffer; false leaves the first attempts alone (AceGRPO Tab. 2: without the evolving data buffer)
 	Adaptive bool `yaml:"adaptive"` // false draws every state with the same probability (AceGRPO Tab. 2: without adaptive sampling)
+
+	PerSecond bool `yaml:"per_second"` // ranks states by potential over the seconds that their task's programs are expected to take; no paper's
 }
 
 // Stage is a part of the schedule.
