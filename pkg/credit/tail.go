@@ -11,18 +11,17 @@ import (
 func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "tail_rl", Summary: "how much a response adds to the logarithm of every chance to exceed a reward (TailRL, arXiv 2609.02987)",
-		Make: func(any) (Advantage, error) { return tail{}, nil },
+		Make: func(any) (Advantage, error) { return ofRewards(TailAdvantages), nil },
 	})
 }
 
-// tail maximises ∫ log P(r > τ) dτ instead of the mean reward: what few responses reach
-// weighs more.
-type tail struct{}
+// ofRewards are advantages that the rewards of a group's valid segments alone decide.
+type ofRewards func(rewards []float64) []float64
 
-func (tail) Critic() bool { return false }
+func (ofRewards) Critic() bool { return false }
 
-// Advantage is [TailAdvantages] over the group's valid segments.
-func (tail) Advantage(g Group, segments []Segment) error {
+// Advantage is the function over the group's valid segments.
+func (of ofRewards) Advantage(g Group, segments []Segment) error {
 	var members []int
 	var rewards []float64
 	for i, s := range segments {
@@ -34,13 +33,14 @@ func (tail) Advantage(g Group, segments []Segment) error {
 		}
 		members, rewards = append(members, i), append(rewards, s.Reward)
 	}
-	for j, a := range TailAdvantages(rewards) {
+	for j, a := range of(rewards) {
 		segments[members[j]].Advantage = a
 	}
 	return nil
 }
 
-// TailAdvantages are those of TailRL for the rewards of a group (N): with the rewards in
+// TailAdvantages are those of TailRL, which maximises ∫ log P(r > τ) dτ instead of the mean
+// reward, so that what few responses reach weighs more, for the rewards of a group (N): with the rewards in
 // ascending order and r₍₀₎ = 0, ω₍₀₎ = 0,
 //
 //	ω₍ᵢ₎ = ω₍ᵢ₋₁₎ + (r₍ᵢ₎ − r₍ᵢ₋₁₎) / (N − i + 1)
