@@ -55,6 +55,26 @@ func TestParseList(t *testing.T) {
 	}
 }
 
+// The forms of calls that env.tooluse.calls any takes: ExIt App. D's one object with
+// parameters, one with args, and lists of either. Nothing else becomes a call.
+func TestAsList(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		` {"name": "f", "parameters": {"unlock": false}} `:                   `[{"args":{"unlock":false},"name":"f"}]`,
+		`{"name": "f", "args": {"a": 1}}`:                                    `[{"args":{"a":1},"name":"f"}]`,
+		`[{"name": "f", "parameters": {}}, {"name": "g", "args": {"a": 1}}]`: `[{"args":{},"name":"f"},{"args":{"a":1},"name":"g"}]`,
+		`{"name": "f", "args": {}, "parameters": {"a": 1}}`:                  `[{"args":{},"name":"f","parameters":{"a":1}}]`,
+		`"name": "f", "parameters": {}`:                                      `"name": "f", "parameters": {}`,
+		`[1]`:                                                                `[1]`,
+		`{"name": "f"`:                                                       `{"name": "f"`,
+		"":                                                                   "",
+	} {
+		if got := asList(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestParseCall(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
