@@ -364,7 +364,7 @@ func TestUngraded(t *testing.T) {
 
 func papersOf(t *testing.T, name string, folders ...string) Result {
 	t.Helper()
-	r, err := Make(t.Context(), name, folders, "")
+	r, err := Make(t.Context(), name, folders, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func TestRefused(t *testing.T) {
 		{"nature", "", `there is no paper "nature": there are exit, flipts, ace, rlmle, mlerl`},
 		{"exit", "best", `--baseline "best" is none of the methods: smoke`},
 	} {
-		_, err := Make(t.Context(), c.paper, []string{folder}, c.baseline)
+		_, err := Make(t.Context(), c.paper, []string{folder}, Options{Baseline: c.baseline})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("paper %q, baseline %q: %v", c.paper, c.baseline, err)
 		}
