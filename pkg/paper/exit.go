@@ -17,7 +17,7 @@ var exitPaper = paper{
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
-			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by benchmark, and over all of them, by the policy that each run began with and by its last one. Of a search scaffold (MLE-bench) it is the best so far by validation score; of tasks of several requests (tool use) the share whose first one is answered right stands beside, which is the paper's column.",
+			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by benchmark, and over all of them, by the policy that each run began with and by its last one. Of programs (MLE-bench) it is the best so far by validation score; of tasks of several requests (tool use) the share whose first one is answered right stands beside, which is the paper's column.",
 			of:      firstAndLast,
 		},
 		{
@@ -118,7 +118,7 @@ func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
 // firstAndLast are, for the policy that a run began with and its last one, the scores
 // of first answers and of those after the last step, and their difference, in percent.
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
-	if s.Recipe.Evaluation.Scaffold == greedySearch {
+	if traits, err := s.Recipe.Traits(); err != nil || traits.Programs {
 		return s.searched(ctx)
 	}
 	var values []value
@@ -152,11 +152,8 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	return values, nil
 }
 
-// greedySearch is the scaffold of ExIt on MLE-bench.
-const greedySearch = "greedy_search"
-
-// searched is firstAndLast of a search, whose result after K revisions is its best program
-// so far (reading exit-search-result).
+// searched is firstAndLast of programs, which are searched for: the result after K revisions
+// is the best program so far (reading exit-search-result).
 func (s *source) searched(ctx context.Context) ([]value, error) {
 	var values []value
 	counted := s.Recipe.Evaluation.Counted()

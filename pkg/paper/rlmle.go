@@ -11,9 +11,8 @@ import (
 )
 
 // rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents.
-// RL-MLE Tab. 2 is of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 1 to 6 and 11
-// to 14 are diagrams and examples, the numbers of RL-MLE Fig. 1 and 2 those of RL-MLE
-// Fig. 7 and 8.
+// RL-MLE Tab. 2 is of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 3 to 6 and 11
+// to 14 are diagrams and examples.
 var rlmlePaper = paper{
 	name: "rlmle", title: "RL-MLE: Reinforcement Learning for Machine Learning Engineering Agents",
 	covered: rlmleCovered,
