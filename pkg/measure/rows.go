@@ -332,8 +332,16 @@ func (r *Rows) promptsOf(ctx context.Context, which func(shard.Instance) bool) (
 	return prompts, nil
 }
 
+// entryResponse is the response by which a curriculum names an entry, as INSTANCE/SAMPLE/…
+func entryResponse(entry string) (name shard.TraceName, ok bool) {
+	instance, rest, _ := strings.Cut(entry, "/")
+	sample, _, _ := strings.Cut(rest, "/")
+	number, err := strconv.ParseInt(sample, 10, 32)
+	return shard.TraceName{InstanceID: instance, Sample: int32(number)}, err == nil
+}
+
 // startingPrograms finds the program that an instance starts from: what was extracted from
-// the response by which the curriculum names its entry, as INSTANCE/SAMPLE/…; empty for none.
+// the response of its entry; empty for none.
 func (r *Rows) startingPrograms(ctx context.Context) (func(shard.Instance) string, error) {
 	traces, err := r.training(ctx)
 	programs := map[shard.TraceName]string{}
@@ -341,13 +349,11 @@ func (r *Rows) startingPrograms(ctx context.Context) (func(shard.Instance) strin
 		programs[t.Name()] = t.Extracted
 	}
 	return func(p shard.Instance) string {
-		instance, rest, _ := strings.Cut(p.ParentID, "/")
-		sample, _, _ := strings.Cut(rest, "/")
-		number, err := strconv.ParseInt(sample, 10, 32)
-		if err != nil {
+		name, ok := entryResponse(p.ParentID)
+		if !ok {
 			return ""
 		}
-		return programs[shard.TraceName{InstanceID: instance, Sample: int32(number)}]
+		return programs[name]
 	}, err
 }
 

@@ -140,3 +140,22 @@ func FuzzEpisode(f *testing.F) {
 		}
 	})
 }
+
+// TestSolutionSteps: two reference calls in the first turn and one in the second, of which
+// training plays one turn, or all.
+func TestSolutionSteps(t *testing.T) {
+	t.Parallel()
+	const answer = `[[{"name":"f","args":{}},{"name":"g","args":{}}],[{"name":"h","args":{}}]]`
+	for played, want := range map[int]int{1: 2, 2: 3, 5: 3, 0: 3} {
+		s := DefaultSettings()
+		s.ToolUse.Train.UserTurns = played
+		if got := s.solutionSteps(answer); got != want {
+			t.Errorf("%d turns: %d steps, want %d", played, got, want)
+		}
+	}
+	for _, none := range []string{"", "42", "[1]"} {
+		if got := DefaultSettings().solutionSteps(none); got != 0 {
+			t.Errorf("%q has %d steps", none, got)
+		}
+	}
+}
