@@ -98,7 +98,7 @@ func paperPlan(out io.Writer, jobs, name string, items []string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nOne run of each recipe, without limits of a site: hours with arrays one after the other, assuming %g GFLOP/s per core and %g TFLOP/s per GPU; %s.\nLATHE_MODELS and LATHE_DATA name the folders of policies and data: lathe run RECIPE --run RUN --dry-run estimates by what is there.\n",
+	_, err = fmt.Fprintf(out, "\nOne run of each recipe, without limits of a site: hours with arrays one after the other, assuming %g GFLOP/s per core and %g TFLOP/s per GPU; %s. GPU memory is that of sequences as long as the policy's context: lathe policy inspect --gpu SIZE --tokens N plans shorter ones.\nLATHE_MODELS and LATHE_DATA name the folders of policies and data: lathe run RECIPE --run RUN --dry-run estimates by what is there.\n",
 		assumedCore/1e9, assumedGPU/1e12, estimateOf)
 	return err
 }

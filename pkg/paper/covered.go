@@ -98,7 +98,7 @@ var rlmleCovered = []Covered{
 	{"RL-MLE Fig. 5", "instrumentation", "", "", "", diagram},
 	{"RL-MLE Fig. 6", "improvements", "", "", "", diagram},
 	{"RL-MLE Fig. 7", "best score over time", "figure-7, figure-7-seconds", "rlmle/rlmle rlmle/aide", rlmleMini, ""},
-	{"RL-MLE Fig. 8", "durations, with and without weights", "figure-8", "rlmle/ppo rlmle/ppo-durations rlmle/rlmle", "rlmle/mini/rlmle rlmle/mini/without-durations", "rlmle/oversample-* lose or carry late programs, without which there is no bias"},
+	{"RL-MLE Fig. 8", "durations, with and without weights", "figure-8", "rlmle/ppo rlmle/ppo-durations rlmle/rlmle rlmle/oversample-*", "rlmle/mini/rlmle rlmle/mini/without-durations rlmle/mini/oversample-drop", "oversample-* drop or carry late programs, without which there is no bias"},
 	{"RL-MLE Fig. 9", "instrumentation, with and without", "figure-9", rlmleArms, "rlmle/mini/rlmle rlmle/mini/without-instrumentation", ""},
 	{"RL-MLE Fig. 10", "score by task", "figure-10", "rlmle/rlmle", rlmleMini, ""},
 	{"RL-MLE Fig. 11", "a program before instrumentation", "", "", "", diagram},
