@@ -71,7 +71,7 @@ func paperPlan(out io.Writer, jobs, name string, items []string) error {
 		}
 		fmt.Fprintf(table, "%s: %s\n", c.Item, c.What)
 		if c.Items == "" {
-			fmt.Fprintf(table, "  not made: %s\n", c.Note)
+			fmt.Fprintf(table, "  %s: %s\n", c.Made(), c.Note)
 			continue
 		}
 		for _, size := range []struct{ name, patterns string }{{"full size", c.Full}, {"miniature", c.Mini}} {

@@ -23,6 +23,8 @@ type Covered struct {
 // Made says whether its numbers can be made here, on two cores and without weights.
 func (c Covered) Made() string {
 	switch {
+	case c.Note == settingsPage:
+		return "in SETTINGS.md"
 	case c.Items == "":
 		return "not made"
 	case c.Mini != "":
@@ -63,14 +65,14 @@ func Recipes(jobs, patterns string) ([]string, error) {
 // diagram is why an item has no numbers.
 const diagram = "a diagram or an example: it has no numbers"
 
-const settingsPage = "settings: [SETTINGS.md](SETTINGS.md) has each beside the recipes'"
+const settingsPage = "settings, each beside the recipes'"
 
 // CoveragePage is jobs/COVERAGE.md.
 func CoveragePage() string {
 	var b strings.Builder
 	b.WriteString("# Tables and figures of the five papers\n\nEvery table and figure, the recipes whose runs hold its numbers, and the command that makes it. `TestCoverage` writes this page with\n`go test ./pkg/paper -run TestCoverage -update` and holds recipes and items to what is there.\n\n" +
 		"```console\n$ lathe sweep RECIPE... --seeds 1-3 --out runs/SWEEP     # the recipes of a row, below jobs\n$ lathe paper PAPER runs/SWEEP --out runs/PAPER          # all items that the runs hold\n$ lathe paper PAPER --plan                               # the runs of each item, and what they would cost\n```\n\n" +
-		"*Here, in miniature*: the recipes of the second column train small policies on two cores; the numbers have the paper's definition, not its\nsize. *Needs GPUs and weights*: the full recipes alone make it. Where both are there, the full recipes have the paper's settings. What a\npaper leaves open is in [READINGS.md](READINGS.md).\n")
+		"*Here, in miniature*: the miniature recipes train small policies on two cores; the numbers have the paper's definition, not its size. *Needs\nGPUs and weights*: the full-size recipes alone make it; they have the paper's settings ([SETTINGS.md](SETTINGS.md)). What a paper leaves\nopen is in [READINGS.md](READINGS.md).\n")
 	for _, p := range papers {
 		fmt.Fprintf(&b, "\n## %s\n\n`lathe paper %s`\n\n| item | shows | items of the command | recipes, full size | recipes, miniature | made | note |\n|---|---|---|---|---|---|---|\n", p.short(), p.name)
 		for _, c := range p.covered {
