@@ -33,8 +33,7 @@ func assumed(shape policy.Config, newTokens int, perSecond float64) benchmark {
 
 // printEstimate writes what a run probably takes, beside the bound that its time limits are.
 func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.Config, p site.Profile) error {
-	newTokens := g.Recipe.Rollout.NewTokens()[0]
-	seconds := map[graph.Stage]float64{}
+	seconds := assumedSeconds(g, shape)
 	basis := fmt.Sprintf("assuming %g GFLOP/s per core and %g TFLOP/s per GPU (to use measured rates: --rates FILE, printed by lathe policy bench --json)", assumedCore/1e9, assumedGPU/1e12)
 	if o.Rates != "" {
 		measured, err := readRates(o.Rates)
@@ -42,31 +41,52 @@ func (o LaunchOptions) printEstimate(out io.Writer, g graph.Graph, shape policy.
 			return err
 		}
 		basis = "at the rates in " + o.Rates
+		clear(seconds)
 		for _, t := range measured.estimate(g.Recipe).Tasks {
 			seconds[t.Stage] = t.Minutes * 60
 		}
-	} else {
-		onCore, onGPU := assumed(shape, newTokens, assumedCore).estimate(g.Recipe), assumed(shape, newTokens, assumedGPU).estimate(g.Recipe)
-		for i, t := range onCore.Tasks {
-			seconds[t.Stage] = t.Minutes * 60 / float64(max(1, g.Request(t.Stage).CPUs))
-			if q := g.Request(t.Stage); q.GPUs > 0 {
-				seconds[t.Stage] = onGPU.Tasks[i].Minutes * 60 / float64(q.GPUs)
-			}
+	}
+	c, err := costOf(g, seconds, p)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "estimate: %.2g core-hours, %.2g GPU-hours, %.2g hours with arrays one after the other, %s; %s\n", c.cores, c.gpus, c.wall, basis, estimateOf)
+	return err
+}
+
+// estimateOf says what an estimate is of.
+var estimateOf = fmt.Sprintf("includes responses of maximum length and %d s to start each task, excludes the time of programs that score", assumedStartSeconds)
+
+// assumedSeconds are those that a task of each stage takes on what it requests, by the rates
+// that are assumed where nothing was measured.
+func assumedSeconds(g graph.Graph, shape policy.Config) map[graph.Stage]float64 {
+	seconds := map[graph.Stage]float64{}
+	newTokens := g.Recipe.Rollout.NewTokens()[0]
+	onCore, onGPU := assumed(shape, newTokens, assumedCore).estimate(g.Recipe), assumed(shape, newTokens, assumedGPU).estimate(g.Recipe)
+	for i, t := range onCore.Tasks {
+		seconds[t.Stage] = t.Minutes * 60 / float64(max(1, g.Request(t.Stage).CPUs))
+		if q := g.Request(t.Stage); q.GPUs > 0 {
+			seconds[t.Stage] = onGPU.Tasks[i].Minutes * 60 / float64(q.GPUs)
 		}
 	}
-	var cores, gpus, wall float64 // in hours
+	return seconds
+}
+
+// cost is what a run takes, in hours: wall with arrays one after the other.
+type cost struct{ cores, gpus, wall float64 }
+
+// costOf sums up the tasks of a run by the seconds of each stage's.
+func costOf(g graph.Graph, seconds map[graph.Stage]float64, p site.Profile) (c cost, err error) {
 	for _, n := range g.Nodes() {
 		q, tasks := g.Request(n.Stage), g.Shards(n)
 		hours := (assumedStartSeconds + seconds[n.Stage]) / 3600
 		atOnce, err := atOnce(n.Stage, q, p)
 		if err != nil {
-			return err
+			return c, err
 		}
-		cores += float64(tasks*max(1, q.CPUs)) * hours
-		gpus += float64(tasks*q.GPUs) * hours
-		wall += float64((tasks+atOnce-1)/atOnce) * hours
+		c.cores += float64(tasks*max(1, q.CPUs)) * hours
+		c.gpus += float64(tasks*q.GPUs) * hours
+		c.wall += float64((tasks+atOnce-1)/atOnce) * hours
 	}
-	_, err := fmt.Fprintf(out, "estimate: %.2g core-hours, %.2g GPU-hours, %.2g hours with arrays one after the other, %s; includes responses of maximum length and %d s to start each task, excludes the time of programs that score\n",
-		cores, gpus, wall, basis, assumedStartSeconds)
-	return err
+	return c, nil
 }

@@ -17,7 +17,7 @@ const minDistanceRange = 1e-6
 //	d_i = |e_i - c| / (max_j |e_j - c| - min_j |e_j - c|)
 //
 // embeddings has shape (G, D). Only valid responses enter; the others get 0.
-// The paper does not say what a range of 0 means. Where all distances are
+// The paper does not say what a range of 0 means (reading exit-diversity-range). Where all distances are
 // equal — one response, two responses, or equal embeddings — no response is
 // more diverse than another, and every d_i is 1. Otherwise the largest score
 // is the smallest plus 1, and a range that is small beside the distances

@@ -23,13 +23,15 @@ var _ = config.Docs[Duration](durationSource)
 // An action is a message of the policy, and Δt_k the wall-clock seconds for which
 // its program ran, however that ended: programs that failed or were stopped count
 // with what they had run. Seconds of generation do not. A program of 0 seconds
-// weighs 0, as the equation has it.
+// weighs 0, as the equation has it (readings rlmle-mean, rlmle-no-program, rlmle-all-zero
+// and rlmle-weight).
 //
 // The weights undo a bias that a schedule must have first: that actions are observed
 // in proportion to π/Δt (RL-MLE App. A.2). Where an action that has begun is observed
 // sooner or later, as by schedule.oversample, which carries what is late into a later
 // iteration, the shares come near π, and the weights favour slow actions.
-// TestFrequencyBias and TestCarriedActionsAreObserved have the numbers.
+// TestFrequencyBias and TestCarriedActionsAreObserved have the numbers (readings rlmle-late
+// and rlmle-constant).
 //
 // The equation is about the policy gradient alone. As a factor on the advantage it
 // multiplies the clipped surrogate after whitening, and neither the value loss nor

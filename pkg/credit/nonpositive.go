@@ -17,7 +17,7 @@ func init() {
 	})
 }
 
-// When is after the advantage.
+// When is after the advantage (reading flipts-dynamic-filter).
 func (NonPositive) When() When { return After }
 
 // Drop compares with 0.

@@ -60,7 +60,7 @@ func signedReward(_ shard.Instance, last shard.TurnScore) (raw, reward float64) 
 
 // improvementReward is max(0, Δ/Δmax), where Δ is what a step has gained over
 // the response that it iterates on and Δmax what was left to gain
-// (ExIt §4). Nothing left to gain gives 0.
+// (ExIt §4). Nothing left to gain gives 0 (reading exit-perfect-parent).
 func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	if kind := shard.Kind(instance.Kind); kind != shard.KindImprove && kind != shard.KindDiverge {
 		return verdictReward(instance, last)
@@ -74,7 +74,7 @@ func improvementReward(instance shard.Instance, last shard.TurnScore) (raw, rewa
 
 // improvementOrScore is what ExIt App. A.4 has for ML engineering: the
 // improvement on improve steps, and the normalised score on diverge steps and base
-// tasks.
+// tasks (readings exit-verification and exit-invalid-submission).
 func improvementOrScore(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	if shard.Kind(instance.Kind) == shard.KindImprove {
 		return improvementReward(instance, last)

@@ -25,7 +25,7 @@ var _ = config.Docs[RunningMean](runningMeanSource)
 // that go on from an earlier solution have windows of their own. Every valid submission
 // enters its window once it is rewarded, whether or not it is trained on: by the places
 // of instances, samples and turns. The score is the normalised one: in MLE-RL the
-// HumanRank.
+// HumanRank (readings mlerl-window, mlerl-pruning and mlerl-binary).
 type RunningMean struct {
 	Window     int     `yaml:"window"`     // W: scores of a window
 	Deviations float64 `yaml:"deviations"` // scores further below the window's mean are left out of the mean; 0 leaves none out

@@ -43,7 +43,7 @@ func init() {
 	})
 }
 
-// reward is R(x, y) of AceGRPO Eq. 6.
+// reward is R(x, y) of AceGRPO Eq. 6 (reading acegrpo-failed-parent).
 func (s *Shaped) reward(instance shard.Instance, last shard.TurnScore) (raw, reward float64) {
 	score := last.NormalizedScore
 	var parent float64

@@ -32,7 +32,7 @@ type submissions struct{}
 
 // Cut cuts after each turn that is ok, so that each segment is the last step of an S_k
 // (MLE-RL Eq. 4). The turns after the last of them are a
-// segment, too.
+// segment, too (reading mlerl-step).
 func (submissions) Cut(t Trace) [][2]int {
 	var cuts [][2]int
 	first := 0

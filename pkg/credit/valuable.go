@@ -51,7 +51,7 @@ func init() {
 // the percentile percent of its scores lie. The paper takes them of the policy that
 // training starts from. A run takes the scores of the task's first valid submissions,
 // in their order; until there are as many, nothing of the task is kept. Then its
-// threshold stays.
+// threshold stays (reading mlerl-threshold).
 type BelowPercentile struct {
 	Percentile  float64 `yaml:"percentile"`  // of a task's first scores, interpolated linearly; its threshold, which a score must exceed. MLE-RL keeps the best 30 %: 70
 	Submissions int     `yaml:"submissions"` // so many first scores make it
@@ -148,7 +148,7 @@ func (a aboveThreshold) Drop(g Group, segments []Segment, at int) string {
 
 // NotImproved is τ_adv of MLE-RL: a segment is kept where its score exceeds that of
 // the first valid submission of its trace by more than a threshold. The first one
-// never does.
+// never does (reading mlerl-first-submission).
 type NotImproved struct {
 	Threshold   float64 `yaml:"threshold"`    // τ_adv: by how much a score must exceed it (MLE-RL Fig. 3: 0.01)
 	ExemptFirst bool    `yaml:"exempt_first"` // keep the first valid submission of each trace

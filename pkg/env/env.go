@@ -209,6 +209,7 @@ type Traits struct {
 	Threads   int     // that one score keeps busy; 0 is 1
 	AtATime   int     // scores given at a time, where they keep no threads busy; 0 for as many as there are threads
 	Batch     int     // scores best asked for together, by which those at a time are multiplied; 0 is 1
+	Programs  bool    // what is extracted from a response is a program: instances that start from the same one are the same
 	Validated bool    // an attempt says of itself how good it is: evaluations choose by that alone, and no score of theirs shows more ([TurnVerdict.Blind])
 	Waves     int     // bound on the waves that one attempt takes: 1 unless turns wait for scores
 	MaxFailed float64 // share of a task's episodes that may fail by the environment's fault

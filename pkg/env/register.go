@@ -26,6 +26,10 @@ type Setup struct {
 	// about.
 	New func(tasks *TaskSet, folder string) (Env, error)
 
+	// SolutionSteps counts the steps of a training task's ground truth by its answer; nil for
+	// an environment whose answers have none.
+	SolutionSteps func(answer string) int
+
 	Checker   *LineChecker // nil for an environment without one
 	Generator *Generator   // nil for an environment without one
 }

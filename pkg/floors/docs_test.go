@@ -15,7 +15,7 @@ import (
 )
 
 // generatedPages are written by tests from the program's own texts.
-var generatedPages = []string{"jobs/REFERENCE.md", "jobs/COMPOSITIONS.md", "jobs/FAMILIES.md", "pkg/EQUATIONS.md"}
+var generatedPages = []string{"jobs/REFERENCE.md", "jobs/COMPOSITIONS.md", "jobs/FAMILIES.md", "jobs/COVERAGE.md", "jobs/SETTINGS.md", "pkg/EQUATIONS.md"}
 
 // markdown reads the Markdown files of the repository by their paths, but for texts
 // that are no documents: prompts of policies and descriptions of tasks.

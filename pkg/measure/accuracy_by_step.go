@@ -178,21 +178,29 @@ func accuracyByVersion(ctx context.Context, r *Rows) ([]Value, error) {
 // kindsOf are the kinds of an answer's problem.
 func kindsOf(a Answer) []string { return strings.Split(a.Kind, shard.KindJoint) }
 
+// BySetAndKind groups by kind of problem in each set, as SET: KIND.
+const BySetAndKind = "set and kind"
+
 // accuracyByKind are the scores of first answers by kind of problem, in percent. A problem
-// of several kinds counts for each.
+// of several kinds counts for each. Kinds are also told apart by set, as SET: KIND.
 func accuracyByKind(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	answers, err := r.Answers(ctx, version)
-	kinds := map[string][]float64{}
+	kinds, bySet := map[string][]float64{}, map[string][]float64{}
 	for _, a := range sampledAt(answers, 0) {
 		for _, kind := range kindsOf(a) {
 			kinds[kind] = append(kinds[kind], a.Score)
+			bySet[a.Set+": "+kind] = append(bySet[a.Set+": "+kind], a.Score)
 		}
 	}
 	var values []Value
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		m, _ := meanOf(kinds[kind])
-		values = append(values, Value{"kind", kind, "accuracy", nil, 100 * m})
+	add := func(by string, kinds map[string][]float64) {
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			m, _ := meanOf(kinds[kind])
+			values = append(values, Value{by, kind, "accuracy", nil, 100 * m})
+		}
 	}
+	add("kind", kinds)
+	add(BySetAndKind, bySet)
 	return values, err
 }
 

@@ -35,7 +35,11 @@ func instanceDistances(ctx context.Context, r *Rows) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if cosine, euclidean, known := distances(prompts); known {
+		cosine, euclidean, known, err := r.distances(ctx, prompts)
+		if err != nil {
+			return nil, err
+		}
+		if known {
 			values = append(values, Value{"prompts", of.group, "prompts", nil, float64(len(prompts))},
 				Value{"prompts", of.group, "cosine", nil, cosine}, Value{"prompts", of.group, "l2", nil, euclidean})
 		}
@@ -43,17 +47,46 @@ func instanceDistances(ctx context.Context, r *Rows) ([]Value, error) {
 	return values, nil
 }
 
+// Embed gives a vector for each text, all of one length. A policy's own states would be
+// another measure in each run, so that methods could not be compared.
+type Embed func(ctx context.Context, texts []string) ([][]float32, error)
+
+// Embedded are unit vectors of texts: those that Embed gives, of length 1, or embeddings of
+// hashed n-grams where it is nil.
+func (r *Rows) Embedded(ctx context.Context, texts []string) ([][]float32, error) {
+	if r.Embed == nil {
+		vectors := make([][]float32, len(texts))
+		for i, text := range texts {
+			vectors[i] = score.NGrams(text)
+		}
+		return vectors, nil
+	}
+	vectors, err := r.Embed(ctx, texts)
+	for _, vector := range vectors {
+		var square float64
+		for _, x := range vector {
+			square += float64(x) * float64(x)
+		}
+		if square == 0 {
+			continue
+		}
+		for d := range vector {
+			vector[d] = float32(float64(vector[d]) / math.Sqrt(square))
+		}
+	}
+	return vectors, err
+}
+
 // distances are the mean cosine and Euclidean distance of the pairs of texts by their
-// embeddings of hashed n-grams; known is false of fewer than two texts. A policy's own
-// states would be another measure in each run, so that methods could not be compared.
-func distances(texts []string) (cosine, euclidean float64, known bool) {
+// embeddings; known is false of fewer than two texts.
+func (r *Rows) distances(ctx context.Context, texts []string) (cosine, euclidean float64, known bool, err error) {
 	texts = Thinned(texts, mostCompared)
 	if len(texts) < 2 {
-		return cosine, euclidean, false
+		return cosine, euclidean, false, nil
 	}
-	vectors := make([][]float32, len(texts))
-	for i, text := range texts {
-		vectors[i] = score.NGrams(text)
+	vectors, err := r.Embedded(ctx, texts)
+	if err != nil {
+		return cosine, euclidean, false, err
 	}
 	for i, a := range vectors {
 		for _, b := range vectors[:i] {
@@ -68,5 +101,5 @@ func distances(texts []string) (cosine, euclidean float64, known bool) {
 		}
 	}
 	pairs := float64(len(vectors)*(len(vectors)-1)) / 2
-	return cosine / pairs, euclidean / pairs, true
+	return cosine / pairs, euclidean / pairs, true, nil
 }

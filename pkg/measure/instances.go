@@ -2,10 +2,12 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -53,8 +55,9 @@ func firstAnswers(ctx context.Context, r *Rows) ([]Value, error) {
 	return rewards.values("task", "reward"), nil
 }
 
-// kinds are, by kind of instance and iteration, the share of valid responses in percent and
-// the mean reward.
+// kinds are, by kind of instance and iteration, the share of valid responses in percent, the
+// mean of what the environment gives, and that of the rewards that the recipe makes of it, by
+// the ledgers.
 func kinds(ctx context.Context, r *Rows) ([]Value, error) {
 	traces, err := r.training(ctx)
 	if err != nil {
@@ -68,7 +71,43 @@ func kinds(ctx context.Context, r *Rows) ([]Value, error) {
 	if len(valid) == 0 {
 		return nil, Absent("no response was sampled that counts")
 	}
-	return append(valid.values("kind", "ok"), reward.values("kind", "reward")...), nil
+	learned, err := r.learnedRewards(ctx)
+	return slices.Concat(valid.values("kind", "ok"), reward.values("kind", "reward"), learned.values("kind", "learned_reward")), err
+}
+
+// unscored are the reasons of segments that have no reward of the policy's.
+var unscored = []string{string(shard.OutcomeInfra), "late", "left_out", "run_ended"}
+
+// learnedRewards are those of the ledgers by kind of instance and by the iteration whose plan
+// they belong to; none of ledgers before they held rewards, where all are 0.
+func (r *Rows) learnedRewards(ctx context.Context) (grouped, error) {
+	plans, err := r.plans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kind := map[string]string{}
+	for _, p := range plans {
+		kind[p.InstanceID] = p.Kind
+	}
+	rewards, some := grouped{}, false
+	for k := 1; k <= r.Last(); k++ {
+		for row, err := range shard.Rows[shard.LedgerRow](ctx, r.Dir.Ledger(k), r.Graph.Reading(0)) {
+			if errors.Is(err, seal.ErrNotSealed) {
+				break // pruned, or never closed
+			}
+			if err != nil {
+				return nil, err
+			}
+			some = some || row.Reward != 0
+			if of, known := kind[row.InstanceID]; known && !slices.Contains(unscored, row.Reason) {
+				rewards.add(of, int(row.IterationSampled), row.Reward)
+			}
+		}
+	}
+	if !some {
+		return grouped{}, nil
+	}
+	return rewards, nil
 }
 
 // sampledTraces counts the traces that were sampled in training.
@@ -97,7 +136,7 @@ func recency(plans []shard.Instance) []Value {
 
 // sampledInstances are means over the instances of an iteration: the depth, which is the
 // self-iterations before; the start turn, which is the policy's messages in the history;
-// the level of their tasks; and, of those that start from an earlier response, the
+// the level of their tasks; the steps of the tasks' ground truth; and, of those that start from an earlier response, the
 // iterations since that one and its depth.
 func sampledInstances(ctx context.Context, r *Rows) ([]Value, error) {
 	plans, err := r.plans(ctx)
@@ -108,20 +147,30 @@ func sampledInstances(ctx context.Context, r *Rows) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	levels, leveled := map[string]int32{}, false
+	count, err := r.Recipe.SolutionSteps()
+	if err != nil {
+		return nil, err
+	}
+	levels, leveled, steps := map[string]int32{}, false, map[string]int{}
 	for _, t := range tasks {
 		levels[t.TaskID] = t.Level
 		leveled = leveled || t.Level > 0
+		if count != nil {
+			steps[t.TaskID] = count(t.Answer)
+		}
 	}
-	depth, turn, level := series{}, series{}, series{}
+	depth, turn, level, solution := series{}, series{}, series{}, series{}
 	for _, p := range plans {
 		depth.add(int(p.Iteration), float64(p.Depth))
 		turn.add(int(p.Iteration), float64(p.Turn))
 		if leveled {
 			level.add(int(p.Iteration), float64(levels[p.TaskID]))
 		}
+		if n := steps[p.TaskID]; n > 0 {
+			solution.add(int(p.Iteration), float64(n))
+		}
 	}
-	return slices.Concat(depth.values("", "", "depth"), turn.values("", "", "start_turn"), level.values("", "", "level"), recency(plans)), nil
+	return slices.Concat(depth.values("", "", "depth"), turn.values("", "", "start_turn"), level.values("", "", "level"), solution.values("", "", "solution_steps"), recency(plans)), nil
 }
 
 // distinctInstances are those of the whole training: distinct last messages of prompts.

@@ -42,6 +42,12 @@ func (p Program) value(name string) float64 {
 	return v
 }
 
+// lowerIsBetter reports whether the grader's score has another sign than what is better.
+func (p Program) lowerIsBetter() bool {
+	score, graded := p.part(partScore)
+	return p.Valid && graded && score*p.Raw < 0
+}
+
 // medal is 1 of a program that wins one.
 func (p Program) medal() float64 { return oneIf(p.value(partMedal) > 0) }
 

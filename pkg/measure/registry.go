@@ -95,6 +95,7 @@ var All = []Measure{
 		Name: "memory_and_reset", Unit: percentage, Source: "MLE-RL Fig. 4", Reads: readsEvaluations,
 		SQL: true, GroupColumns: map[string]string{"start": "start"}, XColumn: "attempts", heldOut: memoryAndReset,
 	},
+	{Name: "solutions", Unit: countUnit, Source: "RL-MLE Tab. 5", Reads: readsEvaluations, heldOut: solutionsByTask},
 	{Name: "held_out_programs", Unit: "the task's", Source: "RL-MLE Tab. 1 and 7", Reads: readsEvaluations, SQL: true, GroupColumns: byTaskID, heldOut: heldOutPrograms},
 
 	{Name: "first_answers", Unit: "reward", Source: "ExIt Fig. 1", Reads: readsScores + ", tasks.parquet", SQL: true, GroupColumns: map[string]string{"task": "task"}, XColumn: "iteration", training: firstAnswers},

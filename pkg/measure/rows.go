@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -18,6 +20,7 @@ import (
 // are kept; those of other versions are read again each time.
 type Rows struct {
 	*rundir.Run
+	Embed      Embed            // by which starts of instances are compared; nil for hashed n-grams
 	held       map[int][]Answer // by policy version
 	planned    []shard.Instance
 	traces     []Trace
@@ -33,7 +36,7 @@ type Rows struct {
 func Of(r *rundir.Run) *Rows { return &Rows{Run: r} }
 
 // Forget drops the rows that were read, and keeps what measures over several runs need.
-func (r *Rows) Forget() { *r = Rows{Run: r.Run, prompts: r.prompts} }
+func (r *Rows) Forget() { *r = Rows{Run: r.Run, Embed: r.Embed, prompts: r.prompts} }
 
 // Answer is a row of an evaluation without its texts.
 type Answer struct {
@@ -83,6 +86,7 @@ type Trace struct {
 	Reward          float64            `parquet:"reward"`
 	RewardParts     []shard.RewardPart `parquet:"reward_parts,list"`
 	Turns           []shard.TurnScore  `parquet:"turns,list"`
+	Extracted       string             `parquet:"extracted"`
 
 	instance *shard.Instance // its Iteration is the trace's
 }
@@ -289,8 +293,10 @@ func (r *Rows) taskRows(ctx context.Context) ([]shard.TaskRow, error) {
 	return rows, err
 }
 
-// Prompts are the distinct prompts of all plans in the order in which they came: what the
-// last message of each is, which holds the earlier response where a prompt has one.
+// Prompts are the distinct starts of all plans in the order in which they came: the program
+// that a prompt starts from, in an environment of programs, which an instance to improve it
+// and one to diverge from it share (ExIt Tab. 2), and one for all that start from none; else
+// the last message of the prompt, which holds the earlier response where it has one.
 func (r *Rows) Prompts(ctx context.Context) ([]string, error) {
 	if r.prompts == nil {
 		var err error
@@ -306,18 +312,49 @@ func (r *Rows) promptsOf(ctx context.Context, which func(shard.Instance) bool) (
 	if err != nil {
 		return nil, err
 	}
+	start := func(p shard.Instance) string { return p.Messages[len(p.Messages)-1].Content }
+	if traits, err := r.Recipe.Traits(); err == nil && traits.Programs {
+		if start, err = r.startingPrograms(ctx); err != nil {
+			return nil, err
+		}
+	}
 	seen := map[string]bool{}
 	var prompts []string
 	for _, p := range plans {
 		if len(p.Messages) == 0 || !which(p) {
 			continue
 		}
-		if text := p.Messages[len(p.Messages)-1].Content; !seen[text] {
+		if text := start(p); !seen[text] {
 			seen[text] = true
 			prompts = append(prompts, text)
 		}
 	}
 	return prompts, nil
+}
+
+// entryResponse is the response by which a curriculum names an entry, as INSTANCE/SAMPLE/…
+func entryResponse(entry string) (name shard.TraceName, ok bool) {
+	instance, rest, _ := strings.Cut(entry, "/")
+	sample, _, _ := strings.Cut(rest, "/")
+	number, err := strconv.ParseInt(sample, 10, 32)
+	return shard.TraceName{InstanceID: instance, Sample: int32(number)}, err == nil
+}
+
+// startingPrograms finds the program that an instance starts from: what was extracted from
+// the response of its entry; empty for none.
+func (r *Rows) startingPrograms(ctx context.Context) (func(shard.Instance) string, error) {
+	traces, err := r.training(ctx)
+	programs := map[shard.TraceName]string{}
+	for _, t := range traces {
+		programs[t.Name()] = t.Extracted
+	}
+	return func(p shard.Instance) string {
+		name, ok := entryResponse(p.ParentID)
+		if !ok {
+			return ""
+		}
+		return programs[name]
+	}, err
 }
 
 // revises reports whether an instance starts from an earlier response.

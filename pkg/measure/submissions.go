@@ -194,6 +194,10 @@ const (
 	AllAttempts  = "all attempts"
 )
 
+// SampleDeviation ends the name of a column of submissions that is the sample standard
+// deviation of another one over the samples of an evaluation.
+const SampleDeviation = "_sample_std"
+
 // submissionsBySet are the submissions of a version on each set, of the first attempt alone
 // and of all: means over tasks, then over samples, in percent.
 func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error) {
@@ -229,6 +233,9 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 				{"humanrank_mledojo", c.row.HumanRankMLEDojo},
 			} {
 				values = append(values, Value{By: c.chosen, Group: set, Column: m.column, Y: 100 * m.of.Mean})
+				if e := m.of.StandardError; e != nil {
+					values = append(values, Value{By: c.chosen, Group: set, Column: m.column + SampleDeviation, Y: 100 * *e * math.Sqrt(float64(table.Samples))})
+				}
 			}
 		}
 	}

@@ -3,7 +3,11 @@ package measure
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -59,6 +63,7 @@ func programsByTask(ctx context.Context, r *Rows) ([]Value, error) {
 				values = append(values, Value{"task", task, column, nil, p.Raw})
 			}
 		}
+		values = append(values, Value{"task", task, "lower_is_better", nil, oneIf(slices.ContainsFunc(own, Program.lowerIsBetter))})
 		best("first_programs", own.first(each))
 		best("last_programs", last)
 		values = append(values, Value{"task", task, "programs_each", nil, float64(each)}, Value{"task", task, "programs", nil, float64(len(own))})
@@ -77,6 +82,28 @@ func programsByTask(ctx context.Context, r *Rows) ([]Value, error) {
 			if n <= len(own) {
 				best(fmt.Sprintf("last_%d", n), own[len(own)-n:])
 			}
+		}
+	}
+	return values, nil
+}
+
+// solutionsByTask are the programs of the samples of each held-out task: mean, sample standard
+// deviation, fewest and most.
+func solutionsByTask(ctx context.Context, r *Rows, version int) ([]Value, error) {
+	chains, err := r.heldOutChains(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string][]float64{}
+	for _, c := range chains {
+		counts[c.task] = append(counts[c.task], float64(len(c.programs)))
+	}
+	var values []Value
+	for _, task := range slices.Sorted(maps.Keys(counts)) {
+		own := counts[task]
+		values = append(values, Value{"task", task, "mean", nil, stat.Mean(own, nil)}, Value{"task", task, "fewest", nil, slices.Min(own)}, Value{"task", task, "most", nil, slices.Max(own)})
+		if len(own) > 1 {
+			values = append(values, Value{"task", task, "std", nil, stat.StdDev(own, nil)})
 		}
 	}
 	return values, nil

@@ -131,7 +131,7 @@ func (b Board) Position(score float64) int {
 // HumanRank is a way to turn a position p among N teams into a number, 0 to 1.
 type HumanRank string
 
-// The two ways. They differ by 1/N.
+// The two ways. They differ by 1/N (reading acegrpo-humanrank).
 const (
 	// Paper is 1 − p/N, as AceGRPO and MLE-RL print it. A score worse than all
 	// takes the last position, N.

@@ -10,6 +10,7 @@ import (
 // acePaper is AceGRPO. AceGRPO Tab. 3 to 5 are settings; AceGRPO Fig. 1 and 2 are diagrams.
 var acePaper = paper{
 	name: "ace", title: "AceGRPO: Adaptive Curriculum Enhanced Group Relative Policy Optimization for Autonomous Machine Learning Engineering",
+	covered: aceCovered,
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
@@ -36,14 +37,17 @@ var acePaper = paper{
 			view:    view{measure: "best_by_attempt", labels: labels{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
 		},
 		{
-			name: "figure-4-seconds", title: "Fig. 4, over time", axis: "seconds of programs",
-			caption: "The same any-medal rate by the seconds that a trace's programs have run.",
+			name: "figure-4-seconds", title: "Fig. 4, over time", axis: "seconds",
+			caption: "The same any-medal rate by the wall-clock seconds of a trace: those in which the policy wrote and its programs ran.",
 			view:    view{measure: "best_by_seconds", labels: labels{"any_medal": "any medal (%)"}},
 		},
 		{
 			name: "figure-5", title: "Fig. 5, left and middle", axis: "iteration",
-			caption: "Training by what was asked for (initial: draft): the share of valid submissions, and the mean reward of the environment.",
-			view:    view{measure: "kinds", by: "kind", labels: labels{"ok": "valid (%)", "reward": "reward"}, sorted: true},
+			caption: "Training by what was asked for (initial: draft): the share of valid submissions, the mean score that the environment gives, and the mean reward that the recipe makes of it (AceGRPO Eq. 6).",
+			view: view{
+				measure: "kinds", by: "kind", labels: labels{"ok": "valid (%)", "reward": "score", "learned_reward": "reward"}, sorted: true,
+				lacks: map[string]absent{"learned_reward": "its ledgers hold no rewards, which they do not where a run is older than that column"},
+			},
 		},
 		{
 			name: "figure-5-right", title: "Fig. 5, right", axis: "iteration",

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,15 +13,16 @@ import (
 // Self-Improvement. ExIt Tab. 3 to 6 are settings, and ExIt Fig. 2 is a diagram.
 var exitPaper = paper{
 	name: "exit", title: "ExIt: Bootstrapping Task Spaces for Self-Improvement",
+	covered: exitCovered,
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
-			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by benchmark, and over all of them, by the policy that each run began with and by its last one.",
+			caption: "Held-out score after K revisions, and Δ_K, that score less the one of first answers: by benchmark, and over all of them, by the policy that each run began with and by its last one. Of programs (MLE-bench) it is the best so far by validation score; of tasks of several requests (tool use) the share whose first one is answered right stands beside, which is the paper's column.",
 			of:      firstAndLast,
 		},
 		{
 			name: "table-2", title: "Tab. 2",
-			caption: "Mean distance of pairs of distinct prompts that start from an earlier response, by embeddings of hashed character n-grams (at most 2,000 prompts of a run, every n-th of more).",
+			caption: "Mean distance of pairs of distinct prompts that start from an earlier response, of programs the starting programs, by embeddings of hashed character n-grams, or of --embedding (at most 2,000 prompts of a run, every n-th of more).",
 			view:    view{measure: "distances", by: "prompts", only: "revisions", labels: distances, none: "it never starts from two different responses"},
 		},
 		{
@@ -63,22 +65,22 @@ var exitPaper = paper{
 		},
 		{
 			name: "figure-6", title: "Fig. 6", axis: "iteration",
-			caption: "Means over all sampled instances: depth, the self-iterations before; start turn, the policy's messages in the history; and the level of their tasks, which stands for the steps of their solutions.",
+			caption: "Means over all sampled instances: depth, the self-iterations before; start turn, the policy's messages in the history; the level of their tasks, in exit-math.yaml the sentences of their solutions; and of tool use the reference calls of the turns that training plays.",
 			view: view{
-				measure: "sampled_instances", labels: labels{"depth": "depth", "start_turn": "start turn", "level": "level of the task"},
+				measure: "sampled_instances", labels: labels{"depth": "depth", "start_turn": "start turn", "level": "level of the task", "solution_steps": "reference calls"},
 				lacks: map[string]absent{"level": "its tasks have no level"},
 			},
 		},
 		{
 			name: "figure-7", title: "Fig. 7, left and middle",
-			caption: "Distinct training instances (distinct last messages of prompts): their number, as a share of the training set, and as a share of all sampled instances.",
+			caption: "Distinct training instances (distinct last messages of prompts, or starting programs): their number, as a share of the training set, and as a share of all sampled instances.",
 			view: view{measure: "distinct_instances", labels: labels{
 				"distinct_instances": "distinct instances", "relative_to_training_set": "relative to the training set", "share_of_sampled": "share of the sampled",
 			}},
 		},
 		{
 			name: "figure-7-projection", title: "Fig. 7, right", axis: "first component", scatter: true,
-			caption: "Distinct training instances of each method's first seed (at most 300), by embeddings of hashed character n-grams, on the two principal components of all of them together. (The paper projects by UMAP.)",
+			caption: "Distinct training instances of each method's first seed (at most 300), by embeddings of hashed character n-grams, or of --embedding, on the two principal components of all of them together. (The paper projects by UMAP.)",
 			all:     projection,
 		},
 		{
@@ -104,7 +106,7 @@ var (
 	net       = labels{"net_corrections": "net corrections", "net_improvements": "net improvements"}
 )
 
-// firstTurn is by set and step, in percent.
+// firstTurn is by set and step, in percent (reading exit-first-turn).
 func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
 	values, err := view{measure: "accuracy_by_step", by: "set", labels: labels{"first_turn": "first turn right (%)"}}.of(ctx, s, version)
 	if err == nil && !slices.ContainsFunc(values, func(v value) bool { return v.y > 0 }) {
@@ -116,6 +118,9 @@ func firstTurn(ctx context.Context, s *source, version int) ([]value, error) {
 // firstAndLast are, for the policy that a run began with and its last one, the scores
 // of first answers and of those after the last step, and their difference, in percent.
 func firstAndLast(ctx context.Context, s *source) ([]value, error) {
+	if traits, err := s.Recipe.Traits(); err != nil || traits.Programs {
+		return s.searched(ctx)
+	}
 	var values []value
 	for _, when := range s.moments(beforeTraining) {
 		scores, err := s.benchmarks(ctx, when.version)
@@ -125,18 +130,68 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 		for _, of := range scores {
 			k := len(of.Score) - 1
 			if k > 0 {
-				values = append(values, value{of.Set, when.name + ": first answer (%)", nil, 100 * of.Score[0]})
+				values = append(values, value{group: of.Set, measure: when.name + ": first answer (%)", y: 100 * of.Score[0]})
 			}
-			values = append(values, value{of.Set, fmt.Sprintf("%s: revision %d (%%)", when.name, k), nil, 100 * of.Last()})
+			values = append(values, value{group: of.Set, measure: fmt.Sprintf("%s: revision %d (%%)", when.name, k), y: 100 * of.Last()})
 			if k > 0 {
-				values = append(values, value{of.Set, fmt.Sprintf("%s: Δ_%d", when.name, k), nil, 100 * of.Delta[k]})
+				values = append(values, value{group: of.Set, measure: fmt.Sprintf("%s: Δ_%d", when.name, k), y: 100 * of.Delta[k]})
 			}
 		}
+		turns, err := firstTurn(ctx, s, when.version)
+		var none absent // of episodes of one request
+		if err != nil && !errors.As(err, &none) {
+			return nil, err
+		}
+		counted := s.Recipe.Evaluation.Counted()
+		turns = slices.DeleteFunc(turns, func(v value) bool { return !slices.Contains(counted, v.group) })
+		values = append(values, ends(turns, when.name, ", first turn")...)
 	}
 	if s.stepless() {
 		return values, absent("evaluation.steps is 0: no revision was measured, and there is no Δ")
 	}
 	return values, nil
+}
+
+// searched is firstAndLast of programs, which are searched for: the result after K revisions
+// is the best program so far (reading exit-search-result).
+func (s *source) searched(ctx context.Context) ([]value, error) {
+	var values []value
+	counted := s.Recipe.Evaluation.Counted()
+	for _, when := range s.moments(beforeTraining) {
+		for _, by := range []string{"set", ""} {
+			best, err := view{measure: "best_by_step", by: by, labels: labels{"quality": "score"}}.of(ctx, s, when.version)
+			if err != nil {
+				return nil, err
+			}
+			if by == "" && len(counted) > 1 {
+				for i := range best {
+					best[i].group = measure.AllSets
+				}
+			}
+			best = slices.DeleteFunc(best, func(v value) bool { return v.group != measure.AllSets && !slices.Contains(counted, v.group) })
+			values = append(values, ends(best, when.name, ", best so far")...)
+		}
+	}
+	return values, nil
+}
+
+// ends are the first and the last value by step of each group, and their difference. Those
+// of a group stand together, in the order of their steps.
+func ends(values []value, when, of string) (all []value) {
+	for len(values) > 0 {
+		n := slices.IndexFunc(values, func(v value) bool { return v.group != values[0].group })
+		if n < 0 {
+			n = len(values)
+		}
+		first, last := values[0], values[n-1]
+		all = append(all, value{group: first.group, measure: fmt.Sprintf("%s: first answer%s (%%)", when, of), y: first.y})
+		if k := *last.x; k > 0 {
+			all = append(all, value{group: first.group, measure: fmt.Sprintf("%s: revision %g%s (%%)", when, k, of), y: last.y},
+				value{group: first.group, measure: fmt.Sprintf("%s: Δ_%g%s", when, k, of), y: last.y - first.y})
+		}
+		values = values[n:]
+	}
+	return all
 }
 
 // scoreByStep are the scores of a version's answers by step, in percent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/measure"
@@ -15,6 +16,7 @@ import (
 // and FlipTS Tab. 6 has words alone.
 var fliptsPaper = paper{
 	name: "flipts", title: "FlipTS: Failure-to-Success Mathematical Self-Refinement via Trajectory-Aware Sampling",
+	covered: fliptsCovered,
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
@@ -79,8 +81,8 @@ var fliptsPaper = paper{
 		},
 		{
 			name: "figure-7", title: "Fig. 7",
-			caption: "Held-out accuracy of first answers by kind of problem, before training and after.",
-			of:      view{measure: "accuracy_by_kind", by: "kind", labels: labels{"accuracy": "{when} (%)"}}.atMoments(beforeTraining),
+			caption: "Held-out accuracy of first answers by kind of problem, before training and after: of the sets with the role ood, or of all where no set has that role.",
+			of:      byKind,
 		},
 		{
 			name: "figure-8", title: "Fig. 8", axis: "iteration",
@@ -144,6 +146,21 @@ func (s *source) initAndLast(ctx context.Context, role string) ([]value, error) 
 		}
 	}
 	return values, nil
+}
+
+// byKind has the kinds of each set with the role ood, or those of all sets where there is
+// none.
+func byKind(ctx context.Context, s *source) ([]value, error) {
+	ood := s.Recipe.Evaluation.With(recipe.RoleOOD)
+	kinds := view{measure: "accuracy_by_kind", by: "kind", labels: labels{"accuracy": "{when} (%)"}}
+	if len(ood) > 0 {
+		kinds.by = measure.BySetAndKind
+	}
+	values, err := kinds.atMoments(beforeTraining)(ctx, s)
+	return slices.DeleteFunc(values, func(v value) bool {
+		set, _, _ := strings.Cut(v.group, ": ")
+		return len(ood) > 0 && !slices.Contains(ood, set)
+	}), err
 }
 
 // sampling are the settings of FlipTS's sampling of questions. A curriculum has them by

@@ -11,6 +11,7 @@ import (
 // mlerlPaper is MLE-RL. MLE-RL Fig. 1 and 2 are diagrams.
 var mlerlPaper = paper{
 	name: "mlerl", title: "MLE-RL: Reinforcement Learning for Self-Improvement in Machine Learning Agents",
+	covered: mlerlCovered,
 	queries: []query{
 		{
 			name: "tables-1-3-5-6", title: "Tab. 1, 3, 5 and 6",
@@ -60,6 +61,11 @@ var mlerlPaper = paper{
 			name: "figure-4-middle", title: "Fig. 4, middle", axis: "attempts",
 			caption: "HumanRank and any-medal rate after each attempt, of the best program so far, of both policies: methods with and without memory.",
 			view:    view{measure: "best_by_attempt", labels: labels{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
+		},
+		{
+			name: "figure-4-middle-seconds", title: "Fig. 4, middle, over time", axis: "seconds",
+			caption: "The same by the wall-clock seconds of a trace: those in which the policy wrote and its programs ran.",
+			view:    view{measure: "best_by_seconds", labels: labels{"any_medal": "any medal (%)", "humanrank": "HumanRank (%)"}},
 		},
 		{
 			name: "figure-4-right", title: "Fig. 4, right", axis: "valid submissions",

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/measure"
@@ -91,11 +93,13 @@ type query struct {
 	all                        func(ctx context.Context, runs []*source) ([]own, error)
 	fewest                     string // a measure that is a multiple of the fewest of a method too
 	against                    string // a measure of which the difference to the first method's is a number too
+	relative                   string // a measure by task of which only the relative gain on the first method's is shown
 }
 
 // paper is a paper's queries.
 type paper struct {
 	name, title string
+	covered     []Covered // its tables and figures, all of them
 	queries     []query
 }
 
@@ -110,10 +114,16 @@ func Names() []string {
 	return names
 }
 
+// Options are those of [Make].
+type Options struct {
+	Baseline string        // label of the method that differences are to, in place of the first; empty for the first
+	Embed    measure.Embed // by which instances are compared; nil for hashed n-grams
+}
+
 // Make makes the tables and figures of a paper from the runs that folders are or
 // hold. The first method of the list is the one that others are set against where a
-// paper has a difference; baseline names another one by its label.
-func Make(ctx context.Context, name string, folders []string, baseline string) (Result, error) {
+// paper has a difference.
+func Make(ctx context.Context, name string, folders []string, o Options) (Result, error) {
 	at := slices.IndexFunc(papers, func(p paper) bool { return p.name == name })
 	if at < 0 {
 		return Result{}, exitcode.Usagef("there is no paper %q: there are %s", name, strings.Join(Names(), ", "))
@@ -131,9 +141,9 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 	}
 	labels := compare.Labels(groups)
 	first := 0
-	if baseline != "" {
-		if first = slices.Index(labels, baseline); first < 0 {
-			return result, exitcode.Usagef("--baseline %q is none of the methods: %s", baseline, strings.Join(labels, ", "))
+	if o.Baseline != "" {
+		if first = slices.Index(labels, o.Baseline); first < 0 {
+			return result, exitcode.Usagef("--baseline %q is none of the methods: %s", o.Baseline, strings.Join(labels, ", "))
 		}
 	}
 	for _, q := range p.queries {
@@ -147,6 +157,7 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 		for _, run := range group {
 			m.Seeds, m.Runs = append(m.Seeds, run.Recipe.Seed), append(m.Runs, run.Folder)
 			r := &source{Rows: measure.Of(run.Run), label: labels[i]}
+			r.Embed = o.Embed
 			for j, q := range p.queries {
 				if err := tallies[j].ask(ctx, q, r); err != nil {
 					return result, fmt.Errorf("%s of run %q: %w", q.title, run.Folder, err)
@@ -176,6 +187,11 @@ func Make(ctx context.Context, name string, folders []string, baseline string) (
 		}
 		if q.against != "" {
 			item.Numbers = withDifferences(item.Numbers, q.against, labels[first])
+		}
+		if q.relative != "" {
+			if item.Numbers = relativeGains(item.Numbers, q.relative, labels[first]); len(item.Numbers) == 0 && len(item.Missing) == 0 {
+				item.Missing = append(item.Missing, "there is no task that two methods have a score of")
+			}
 		}
 	}
 	return result, nil
@@ -255,7 +271,7 @@ func (t *tally) lack(method string, err error) error {
 func (t *tally) put(method, when string, v value) {
 	key := Number{Method: method, When: when, Group: v.group, Measure: v.measure, X: v.x}
 	for i := len(t.keys) - 1; i >= 0; i-- {
-		if k := t.keys[i]; k.Method == key.Method && k.When == key.When && k.Group == key.Group && k.Measure == key.Measure && sameX(k.X, key.X) {
+		if sameKey(t.keys[i], key) {
 			t.values[i] = append(t.values[i], v.y)
 			return
 		}
@@ -263,15 +279,29 @@ func (t *tally) put(method, when string, v value) {
 	t.keys, t.values = append(t.keys, key), append(t.values, []float64{v.y})
 }
 
+func sameKey(a, b Number) bool {
+	return a.Method == b.Method && a.When == b.When && a.Group == b.Group && a.Measure == b.Measure && sameX(a.X, b.X)
+}
+
 func sameX(a, b *float64) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
+// numbers are the spreads of all values. A measure that ends with the suffix of a deviation
+// over samples gives the number before it its deviation, where that is of one seed, and is
+// none itself.
 func (t *tally) numbers() []Number {
-	numbers := make([]Number, len(t.keys))
+	numbers := []Number{}
 	for i, key := range t.keys {
-		numbers[i] = key
-		numbers[i].Spread = compare.SpreadOf(t.values[i])
+		if of, is := strings.CutSuffix(key.Measure, measure.SampleDeviation); is {
+			last := &numbers[len(numbers)-1]
+			if key.Measure = of; last.Seeds == 1 && sameKey(*last, key) {
+				last.Std = &t.values[i][0]
+			}
+			continue
+		}
+		key.Spread = compare.SpreadOf(t.values[i])
+		numbers = append(numbers, key)
 	}
 	return numbers
 }
@@ -327,6 +357,45 @@ func withMultiples(numbers []Number, measure string) []Number {
 			n.Measure, n.Spread = measure+", × the fewest", compare.Spread{Seeds: n.Seeds, Mean: n.Mean / least}
 			all = append(all, n)
 		}
+	}
+	return all
+}
+
+// lowerIsBetter is the measure that is 1 of a task whose scores are better the lower they are.
+const lowerIsBetter = "lower is better"
+
+// relativeGains are, of each method but one, its mean of a measure less that one's over the
+// absolute value of that one's, more is better, in percent: by task, and the mean over tasks
+// (reading rlmle-relative).
+func relativeGains(numbers []Number, measure, method string) (all []Number) {
+	find := func(method, group, measure string) (Number, bool) {
+		i := slices.IndexFunc(numbers, func(n Number) bool { return n.Method == method && n.Group == group && n.Measure == measure })
+		if i < 0 {
+			return Number{}, false
+		}
+		return numbers[i], true
+	}
+	const label = "relative gain (%)"
+	gains := map[string][]float64{}
+	var order []string
+	for _, n := range numbers {
+		base, there := find(method, n.Group, measure)
+		if n.Measure != measure || n.Method == method || !there || base.Mean == 0 {
+			continue
+		}
+		gain := 100 * (n.Mean - base.Mean) / math.Abs(base.Mean)
+		if lower, _ := find(n.Method, n.Group, lowerIsBetter); lower.Mean > 0 {
+			gain = -gain
+		}
+		if gains[n.Method] == nil {
+			order = append(order, n.Method)
+		}
+		gains[n.Method] = append(gains[n.Method], gain)
+		n.Measure, n.Spread = label, compare.Spread{Seeds: min(n.Seeds, base.Seeds), Mean: gain}
+		all = append(all, n)
+	}
+	for _, method := range order {
+		all = append(all, Number{Method: method, Group: "mean over tasks", Measure: label, Spread: compare.Spread{Seeds: 1, Mean: stat.Mean(gains[method], nil)}})
 	}
 	return all
 }

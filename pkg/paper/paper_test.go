@@ -82,8 +82,12 @@ func madeTaking(t testing.TB, scores, folder string, of func(r *rundir.Run, trai
 		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, judging, expected(graph.StageScore, k))
 		check(err)
 		var ledger []shard.LedgerRow
-		for _, fate := range c.fates[i] {
-			ledger = append(ledger, shard.LedgerRow{Fate: string(fate), Iteration: int32(k)})
+		for j, fate := range c.fates[i] {
+			row := shard.LedgerRow{Fate: string(fate), Iteration: int32(k), IterationSampled: int32(k)}
+			if j < len(c.plans[i]) {
+				row.InstanceID, row.Reward = c.plans[i][j].InstanceID, float64(k)/4
+			}
+			ledger = append(ledger, row)
 		}
 		m := expected(graph.StageBuffer, k)
 		m.Started, m.Metrics = judging.Clock(), c.folded[i]
@@ -325,7 +329,8 @@ func TestAceGRPO(t *testing.T) {
 	// Of 40 seconds each program takes 10: the third ends at 30.
 	expect(t, item(t, r, "figure-4-seconds"), map[string][2]float64{"smoke, after||any medal (%)|25": {0, 0}, "smoke, after||any medal (%)|30": {100, 0}})
 	expect(t, item(t, r, "figure-5"), map[string][2]float64{
-		"smoke|initial|valid (%)|1": {100, 0}, "smoke|initial|reward|1": {.25, 0}, "smoke|improve|reward|2": {1, 0}, "smoke|debug|valid (%)|2": {0, 0},
+		"smoke|initial|valid (%)|1": {100, 0}, "smoke|initial|score|1": {.25, 0}, "smoke|improve|score|2": {1, 0}, "smoke|debug|valid (%)|2": {0, 0},
+		"smoke|initial|reward|1": {.25, 0}, "smoke|improve|reward|2": {.5, 0}, // of the ledger: a quarter in the first iteration, half in the second
 	})
 	expect(t, item(t, r, "figure-5-right"), map[string][2]float64{"smoke||reward|1": {.25, 0}, "smoke||reward|2": {.5, 0}})
 }
@@ -364,7 +369,7 @@ func TestUngraded(t *testing.T) {
 
 func papersOf(t *testing.T, name string, folders ...string) Result {
 	t.Helper()
-	r, err := Make(t.Context(), name, folders, "")
+	r, err := Make(t.Context(), name, folders, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +480,7 @@ func TestRefused(t *testing.T) {
 		{"nature", "", `there is no paper "nature": there are exit, flipts, ace, rlmle, mlerl`},
 		{"exit", "best", `--baseline "best" is none of the methods: smoke`},
 	} {
-		_, err := Make(t.Context(), c.paper, []string{folder}, c.baseline)
+		_, err := Make(t.Context(), c.paper, []string{folder}, Options{Baseline: c.baseline})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("paper %q, baseline %q: %v", c.paper, c.baseline, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/measure"
-	"github.com/lathe-rl/lathe/pkg/stage/score"
 )
 
 // projection puts the distinct prompts of the first seed of each method on the two
@@ -26,8 +25,11 @@ func projection(ctx context.Context, runs []*source) ([]own, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, text := range measure.Thinned(prompts, most) {
-			vector := score.NGrams(text)
+		vectors, err := r.Embedded(ctx, measure.Thinned(prompts, most))
+		if err != nil {
+			return nil, err
+		}
+		for _, vector := range vectors {
 			row := make([]float64, len(vector))
 			for d, x := range vector {
 				row[d] = float64(x)

@@ -11,10 +11,11 @@ import (
 )
 
 // rlmlePaper is Reinforcement Learning for Machine Learning Engineering Agents.
-// RL-MLE Tab. 2 and 5 are of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 1 to 6
-// are diagrams and examples.
+// RL-MLE Tab. 2 is of other agents, RL-MLE Tab. 3 has settings; RL-MLE Fig. 3 to 6 and 11
+// to 14 are diagrams and examples.
 var rlmlePaper = paper{
 	name: "rlmle", title: "RL-MLE: Reinforcement Learning for Machine Learning Engineering Agents",
+	covered: rlmleCovered,
 	queries: []query{
 		{
 			name: "table-1", title: "Tab. 1",
@@ -27,9 +28,21 @@ var rlmlePaper = paper{
 			of:      bestHeldOut,
 		},
 		{
+			name: "section-4-2", title: "§4.2", relative: "last programs",
+			caption: "Relative gain of the best score among the last programs of RL-MLE Tab. 1 on that of the first method, or of --baseline, more is better: by task, and the mean over tasks.",
+			of: func(ctx context.Context, s *source) ([]value, error) {
+				return view{measure: "programs_by_task", by: "task", labels: labels{"last_programs": "last programs", "lower_is_better": lowerIsBetter}}.of(ctx, s, 0)
+			},
+		},
+		{
 			name: "table-4", title: "Tab. 4",
 			caption: "Best score of the grader among the last programs of each training task, of those from scratch, and of those that were asked to improve a previous one. Methods with and without such prompts are compared by RL-MLE Tab. 1.",
 			of:      bestByPrompt,
+		},
+		{
+			name: "table-5", title: "Tab. 5",
+			caption: "Programs of each held-out task over the samples of the evaluation, by the policy that a run began with: mean, standard deviation, fewest and most.",
+			of:      solutions,
 		},
 		{
 			name: "table-6", title: "Tab. 6",
@@ -106,6 +119,7 @@ func bestOfTask(ctx context.Context, s *source) ([]value, error) {
 	return values, lacking(without(values, names, "first_programs", "last_programs"), "no valid program among the first or the last of %s")
 }
 
+// bestHeldOut chooses by the test grade, as the paper does (reading rlmle-best).
 func bestHeldOut(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	var lack []string
@@ -156,6 +170,13 @@ func meanHeldOut(ctx context.Context, s *source) ([]value, error) {
 		return nil, err
 	}
 	return shown(values, names, "mean_score"), lacking(without(values, names, "mean_score"), "no valid program for %s before training")
+}
+
+// solutions are how many programs the samples of a held-out task have.
+func solutions(ctx context.Context, s *source) ([]value, error) {
+	return view{measure: "solutions", by: "task", labels: labels{
+		"mean": "mean", "std": "standard deviation", "fewest": "fewest", "most": "most",
+	}}.of(ctx, s, 0)
 }
 
 // reached is the best score of a task's programs up to an iteration.

@@ -82,7 +82,7 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 		{file: "best_by_attempt", run: many, paper: "exit", item: "figure-9", x: "step", group: "{of}", only: only{"by": "set"}, columns: columns{"best score (%)": "quality"}},
 		{file: "best_by_attempt", run: many, paper: "exit", item: "figure-10", x: "step", group: "{of}", only: only{"by": "task"}, columns: columns{"best score (%)": "quality"}},
 		{file: "best_by_seconds", run: many, paper: "ace", item: "figure-4-seconds", x: "seconds", sparse: true, columns: columns{"any medal (%)": "any_medal"}},
-		{file: "kinds", run: many, paper: "ace", item: "figure-5", x: "iteration", group: "{kind}", columns: columns{"valid (%)": "ok", "reward": "reward"}},
+		{file: "kinds", run: many, paper: "ace", item: "figure-5", x: "iteration", group: "{kind}", columns: columns{"valid (%)": "ok", "score": "reward"}, besides: []string{"reward"}},
 		{file: "rank_distribution", run: many, paper: "mlerl", item: "figure-3-a", x: "from_percent", columns: columns{"submissions (%)": "submissions"}},
 		{file: "gain_distribution", run: many, paper: "mlerl", item: "figure-3-b", x: "from_points", columns: columns{"submissions (%)": "submissions"}},
 		{file: "thresholds", run: many, paper: "mlerl", item: "figure-3-shares", columns: columns{"not above the median (%)": "not_above_median", "no medal (%)": "no_medal", "gain at most 0.01 (%)": "gain_at_most_0_01"}},

@@ -16,7 +16,7 @@ import (
 // Text prints the tables and figures for a terminal or a log.
 func Text(w io.Writer, r Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nMean ± sample standard deviation over seeds.\n", r.Title)
+	fmt.Fprintf(&b, "%s\n\nMean ± sample standard deviation over seeds; of submissions by one seed, over the samples of its evaluation.\n", r.Title)
 	rows := [][]string{{""}}
 	for _, m := range r.Methods {
 		rows = append(rows, []string{m.Label, m.seeds()})

@@ -137,6 +137,15 @@ var medals = labels{
 	"any_medal": "any medal (%)", "humanrank": "HumanRank (%)", "humanrank_mledojo": "HumanRank of MLE-Dojo (%)",
 }
 
+// withDeviations asks for the deviations over samples too.
+func withDeviations(of labels) labels {
+	both := labels{}
+	for column, label := range of {
+		both[column], both[column+measure.SampleDeviation] = label, label+measure.SampleDeviation
+	}
+	return both
+}
+
 // submitted are the submissions of the policy that a run began with and of its last one, on
 // some sets: the best of all attempts by validation score, and the first attempt alone.
 func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx context.Context, s *source) ([]value, error) {
@@ -151,7 +160,7 @@ func submitted(sets func(s *source, set string) bool, firstToo bool) func(ctx co
 					if chosen == measure.FirstAttempt && !firstToo {
 						continue
 					}
-					own, err := view{measure: "submissions", by: chosen, only: set, labels: medals}.of(ctx, s, when.version)
+					own, err := view{measure: "submissions", by: chosen, only: set, labels: withDeviations(medals)}.of(ctx, s, when.version)
 					if err != nil {
 						return nil, err
 					}

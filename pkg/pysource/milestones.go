@@ -11,7 +11,8 @@ var Statements = []string{
 // Milestones lists those of [Statements] that a program's output holds, each once,
 // in their order. The paper matches regular expressions that it does not print
 // (RL-MLE §3.2 and §4.1): a statement is its own text here, anywhere in the output,
-// in any order, case-sensitive, and however often it is there it counts once.
+// in any order, case-sensitive, and however often it is there it counts once
+// (reading rlmle-partial-credit).
 func Milestones(output string) []string {
 	var reached []string
 	for _, s := range Statements {

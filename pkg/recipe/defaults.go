@@ -43,7 +43,7 @@ func Defaults() Recipe {
 			Prompts: 128, Group: 8, MaxNewTokens: 1024,
 			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
 		},
-		Score:     Score{Embedding: "none"},
+		Score:     Score{Embedding: "none", Embed: EmbedResponse},
 		Scaffold:  Scaffold{Name: scaffold.Axis.Default(), Variants: scaffold.Axis.Variants()},
 		Segments:  credit.SegmentsNamed(credit.SegmentsAxis.Default()),
 		Reward:    Reward{Name: credit.RewardAxis.Default(), Variants: credit.RewardAxis.Variants()},

@@ -26,6 +26,13 @@ func (r *Recipe) Traits() (env.Traits, error) {
 	return setup.Traits, err
 }
 
+// SolutionSteps counts the steps of a training task's ground truth by its answer; nil where
+// the environment's answers have none.
+func (r *Recipe) SolutionSteps() (func(answer string) int, error) {
+	setup, err := env.Axis.Make(r.Env.Name, r.Env.Settings)
+	return setup.SolutionSteps, err
+}
+
 // NewCurriculum makes the recipe's curriculum.
 func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
 	return r.Curriculum.New(r.Seed)

@@ -271,6 +271,7 @@ type Remote struct {
 // of the same number.
 type Score struct {
 	Embedding string     `yaml:"embedding" choices:"none,ngrams,policy,endpoint"` // of the response (tool use: of all that the policy said in the episode), for the factor diversity: none; ngrams, hashed character n-grams; policy, the mean of the policy's own last states over what it wrote (by rollouts on CPUs); or endpoint, a server's
+	Embed     string     `yaml:"embed" choices:"response,extracted"`              // what of a response is embedded by ngrams and endpoint: all of it, or what the environment took from it, such as the program of env mle
 	Assistant *Assistant `yaml:"assistant"`                                       // a policy that is never trained, which an environment asks for help with its scores: a folder, or a server; null for none
 	Endpoint  *Endpoint  `yaml:"endpoint"`                                        // the server of embeddings, by OpenAI's interface (/v1/embeddings: vLLM, SGLang, llama.cpp, text-embeddings-inference and others)
 }
@@ -280,6 +281,12 @@ const (
 	EmbeddingNGrams   = "ngrams"   // scores make it
 	EmbeddingPolicy   = "policy"   // rollouts make it
 	EmbeddingEndpoint = "endpoint" // a server does
+)
+
+// Choices of Score.Embed.
+const (
+	EmbedResponse  = "response"
+	EmbedExtracted = "extracted"
 )
 
 // Endpoint is a server of embeddings. What it says is sealed with the scores; a

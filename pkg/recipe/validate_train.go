@@ -38,8 +38,12 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 	if !(float32(o.TopP) > 0 && o.TopP <= 1) { // engines take a float32, of which 0 keeps all
 		c.Add("rollout.top_p", o.TopP, "must be above 0 and at most 1, which keeps all")
 	}
-	if c.Between("rollout.shards", o.Shards, 1, 1<<16) && prompts && o.Shards > o.Prompts {
-		c.Add("rollout.shards", o.Shards, "must not be above rollout.prompts %d", o.Prompts)
+	if m := r.Schedule.Oversample; c.Between("rollout.shards", o.Shards, 1, 1<<16) && prompts && o.Shards > o.Prompts && float64(o.Shards) > float64(o.Prompts)*m {
+		times := ""
+		if m > 1 {
+			times = fmt.Sprintf(" times schedule.oversample %g", m)
+		}
+		c.Add("rollout.shards", o.Shards, "must not be above rollout.prompts %d%s", o.Prompts, times)
 	}
 	if o.Remote != nil {
 		r.checkRemote(c, o.Remote)
@@ -48,6 +52,10 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 
 func (r *Recipe) checkScore(c *config.Checker) {
 	c.Choice("score.embedding", r.Score.Embedding)
+	c.Choice("score.embed", r.Score.Embed)
+	if r.Score.Embed == EmbedExtracted && r.Score.Embedding == EmbeddingPolicy {
+		c.Add("score.embed", r.Score.Embed, "is for score.embedding ngrams and endpoint: the policy's states are those over all that it wrote")
+	}
 	r.checkEndpoint(c)
 	r.checkAssistant(c)
 	if r.Score.Embedding == EmbeddingPolicy && r.Rollout.Remote != nil {

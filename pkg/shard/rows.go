@@ -280,6 +280,9 @@ type LedgerRow struct {
 	Iteration        int32  `parquet:"iteration"`         // the iteration that decided its disposition
 	Fate             string `parquet:"fate,dict"`
 	Reason           string `parquet:"reason,dict"` // why it has no gradient: constant_group, infra, overlong, empty, left_out …
+	// Reward is what the recipe gives the segment; 0 of what no iteration has seen, and in
+	// older files.
+	Reward float64 `parquet:"reward"`
 }
 
 // Untrained is the reason as counts name it: apart for what is masked.

@@ -26,7 +26,7 @@ func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major:
 func (Score) Schema() seal.Schema { return seal.Schema{Name: "score", Major: 2, Minor: 3} }
 
 // Schema names the table of dispositions.
-func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2} }
+func (LedgerRow) Schema() seal.Schema { return seal.Schema{Name: "ledger", Major: 2, Minor: 1} }
 
 // Schema names the table of metrics.
 func (Metric) Schema() seal.Schema { return seal.Schema{Name: "metrics", Major: 1} }

@@ -251,6 +251,7 @@ iteration_sampled INT(32,true)
 iteration INT(32,true)
 fate STRING
 reason STRING
+reward DOUBLE
 `)
 	checkRowType[Metric](t, `iteration INT(32,true)
 stage STRING

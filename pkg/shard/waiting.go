@@ -36,5 +36,6 @@ func (Waiting) Schema() seal.Schema { return seal.Schema{Name: "waiting", Major:
 func (w Waiting) LedgerRow() LedgerRow {
 	return LedgerRow{
 		InstanceID: w.InstanceID, GroupID: w.GroupID, Sample: w.Sample, Segment: w.Segment, IterationSampled: w.IterationSampled,
+		Reward: w.Reward,
 	}
 }

@@ -4,6 +4,10 @@
 //
 // A state is a task to draft a solution of, or a response to debug or to improve on.
 // The drafts of all tasks are in the buffer from the start and never leave it.
+//
+// What the paper leaves open is settled by readings acegrpo-uncertainty,
+// acegrpo-new-state, acegrpo-rank, acegrpo-cooling, acegrpo-order, acegrpo-all-blocked and
+// acegrpo-stages of jobs/READINGS.md.
 package ace
 
 import (

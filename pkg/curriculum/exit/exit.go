@@ -6,7 +6,9 @@
 // one-step self-improvement or self-divergence tasks. The score is a variance
 // over a group, so nothing is computed that training does not need anyway.
 //
-// The paper leaves some things open. They are settled here so:
+// The paper leaves some things open (jobs/READINGS.md: readings exit-variance, exit-reward,
+// exit-expansion, exit-kappa, exit-full-buffer, exit-child-score and exit-sampled-entry).
+// They are settled here so:
 //
 //   - Scores first: an iteration's groups update the scores of the entries
 //     that they sampled before any of their responses enters the buffer, so

@@ -6,7 +6,8 @@
 // trace turns a failure into a success (F2S), and samples the questions of a
 // candidate pool 𝒞 whose draws from their beliefs are nearest to a target.
 //
-// The paper leaves some things open. They are settled here so:
+// The paper leaves some things open (jobs/READINGS.md: readings flipts-f2s, flipts-prior,
+// flipts-discount, flipts-refresh and flipts-cull). They are settled here so:
 //
 //   - The prior's moments (FlipTS Eq. 2) are of one ξ̂ per question, pooled over its
 //     warm-up rollouts, with the population's variance. Where they give no finite

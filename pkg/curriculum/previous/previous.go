@@ -2,7 +2,8 @@
 // for Machine Learning Engineering Agents"), whose symbols the code keeps: half of the prompts solve a task from scratch, and half improve a solution
 // of the last iteration, one of 𝒟_prev.
 //
-// The paper leaves some things open. They are settled here so:
+// The paper leaves some things open (jobs/READINGS.md: reading rlmle-improve-coin). They
+// are settled here so:
 //
 //   - 𝒟_prev holds the valid solutions alone (outcome ok) that the last iteration
 //     was closed with: "We have also experimented with giving failed executions",

@@ -1,8 +1,11 @@
 package math
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,12 +73,7 @@ func TestHeldOutIsApart(t *testing.T) {
 	} {
 		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
-	of := func(name string) Source {
-		source := defaultSource()
-		source.Files = []string{name}
-		return source
-	}
-	data := Data{Train: of("train.jsonl"), HeldOut: []HeldOut{{"validation", of("held.jsonl")}}}
+	data := Data{Train: fromFile("train.jsonl"), HeldOut: []HeldOut{{"validation", fromFile("held.jsonl")}}}
 	_, err := build(short(), data, 1, folder)
 	want := `data.held_out.0 shares 1 questions with data.train ("validation/held/1" is "train/1"): remove them from one of the two, or set data.held_out.0.skip_repeated`
 	if exitcode.Code(err) != exitcode.Data || err.Error() != want {
@@ -85,5 +83,53 @@ func TestHeldOutIsApart(t *testing.T) {
 	e := must.Get(build(short(), data, 1, folder))(t)
 	if tasks := e.Tasks("validation"); len(tasks) != 1 || tasks[0].Question != "2+2" {
 		t.Errorf("tasks %v, want 2+2 alone", tasks)
+	}
+}
+
+func fromFile(name string) Source {
+	source := defaultSource()
+	source.Files = []string{name}
+	return source
+}
+
+// What training has too is left out before the limit draws: a file of four problems of which
+// training has two gives both others under limit 2, whatever the seed.
+func TestLimitAfterRepeated(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, text string) { must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644)) }
+	write("train.jsonl", `{"question": "1+1", "answer": "2"}`+"\n"+`{"question": "1+2", "answer": "3"}`+"\n")
+	write("held.jsonl", `{"question": "1+1", "answer": "2"}`+"\n"+`{"question": "2+2", "answer": "4"}`+"\n"+`{"question": "1+2", "answer": "3"}`+"\n"+`{"question": "3+3", "answer": "6"}`+"\n")
+	for seed := range uint64(8) {
+		held := fromFile("held.jsonl")
+		held.Limit, held.SkipRepeated = 2, true
+		e := must.Get(build(short(), Data{Train: fromFile("train.jsonl"), Test: held}, seed, folder))(t)
+		if tasks := e.Tasks(env.Test); len(tasks) != 2 || tasks[0].Question != "2+2" || tasks[1].Question != "3+3" {
+			t.Errorf("seed %d: %v, want 2+2 and 3+3", seed, tasks)
+		}
+	}
+}
+
+// data.seed draws the problems of a limit in the place of the run's seed: runs of two
+// seeds train on the same ones, and without it these two do not.
+func TestDataSeed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var lines strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&lines, `{"question": "%d+1", "answer": "%d"}`+"\n", i, i+1)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "train.jsonl"), []byte(lines.String()), 0o644))
+	drawn := func(run uint64, own *uint64) (ids []string) {
+		train := fromFile("train.jsonl")
+		train.Limit = 5
+		for _, task := range must.Get(build(short(), Data{Seed: own, Train: train}, run, folder))(t).Tasks(env.Train) {
+			ids = append(ids, task.ID)
+		}
+		return ids
+	}
+	own := uint64(1)
+	if a, b := drawn(1, &own), drawn(2, &own); !slices.Equal(a, b) || !slices.Equal(a, drawn(1, nil)) || slices.Equal(a, drawn(2, nil)) {
+		t.Errorf("with data.seed 1: runs of the seeds 1 and 2 have %v and %v; without it %v and %v", a, b, drawn(1, nil), drawn(2, nil))
 	}
 }

@@ -37,8 +37,12 @@ type loader struct {
 }
 
 // load reads or generates all splits. Relative file names start at folder, the
-// recipe's. The seed decides which problems are generated and which ones a limit keeps.
+// recipe's. The seed, which is the run's where the data have none of their own (reading
+// exit-subset), decides which problems are generated and which ones a limit keeps.
 func load(data *Data, seed uint64, folder string) (*env.TaskSet, error) {
+	if data.Seed != nil {
+		seed = *data.Seed
+	}
 	l := loader{env.NewTaskSet(Name), map[env.Split][]env.Task{}, map[string]bool{}}
 	parts := data.parts()
 	// Files come first: what they ask is never generated.
@@ -138,7 +142,11 @@ func (l loader) finish(p part, seed uint64) error {
 	if p.Limit < 0 {
 		return exitcode.Usagef("%s.limit is %d: it must be 0 (all) or more", p.where, p.Limit)
 	}
-	for _, task := range env.Limit(l.splits[p.split], p.Limit, seed, p.split) {
+	problems := l.splits[p.split]
+	if p.SkipRepeated { // before the limit, which would else leave fewer
+		problems = l.unrepeated(problems)
+	}
+	for _, task := range env.Limit(problems, p.Limit, seed, p.split) {
 		if p.split != env.Train && p.split != env.Test {
 			task.ID = string(p.split) + "/" + task.ID
 		}
@@ -148,6 +156,15 @@ func (l loader) finish(p part, seed uint64) error {
 		l.Add(task, env.Facts{Split: p.split})
 	}
 	return nil
+}
+
+// unrepeated leaves out the problems that training has too.
+func (l loader) unrepeated(problems []env.Task) []env.Task {
+	trained := map[string]bool{}
+	for _, task := range l.Tasks(env.Train) {
+		trained[task.Question] = true
+	}
+	return slices.DeleteFunc(slices.Clone(problems), func(task env.Task) bool { return trained[task.Question] })
 }
 
 // Traits follow from the settings.

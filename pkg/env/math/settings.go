@@ -51,6 +51,7 @@ type Prompts struct {
 
 // Data says where the training and the held-out problems come from.
 type Data struct {
+	Seed    *uint64   `yaml:"seed"` // decides which problems are generated and which ones a limit keeps; null for the run's seed, by which each run of a sweep has problems of its own
 	Train   Source    `yaml:"train"`
 	Test    Source    `yaml:"test"`
 	Offline string    `yaml:"offline" path:"file"` // folder iter/NNNNNN of another run, which has sampled from data.train: the problems that it has responses to are trained on, each as it is and once more to refine the first response (FlipTS App. D: step-level GRPO); $NAME is taken from the environment

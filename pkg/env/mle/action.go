@@ -88,7 +88,7 @@ func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut
 	return j, nil
 }
 
-// validate runs a program for a short time and grades nothing.
+// validate runs a program for a short time and grades nothing (reading mlerl-validate).
 func (e *Env) validate(ctx context.Context, t *task.Task, program string, left time.Duration) (scored, error) {
 	if left <= 0 {
 		return e.late(), nil

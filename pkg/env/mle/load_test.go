@@ -19,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
+	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -298,6 +299,23 @@ func TestChecker(t *testing.T) {
 		g := got.(ran)
 		if g.Outcome != want.Outcome || !reflect.DeepEqual(g.Score, want.Score) || !reflect.DeepEqual(g.Validation, want.Validation) || !strings.Contains(g.Feedback, want.Feedback) || g.ExecuteSeconds <= 0 || g.CPUSeconds <= 0 || g.Protection == "" || g.Milestones == nil || g.ID != 1 {
 			t.Errorf("%q: %+v", source, g)
+		}
+	}
+}
+
+// TestRanged: a recipe's range stands in the place of the task's own; a score of 0.75 in a
+// range from 1.5 to 0 is 0.5, and another task keeps what it has.
+func TestRanged(t *testing.T) {
+	t.Parallel()
+	own := task.Range{Worst: 2, Best: 0}
+	s := Settings{Ranges: []Range{{Task: "spooky", Range: task.Range{Worst: 1.5, Best: 0}}}}
+	of := func(name string) *task.Task {
+		return &task.Task{Config: task.Config{Name: name, ScoreRange: &own}, Range: own}
+	}
+	for name, want := range map[string]float64{"spooky": .5, "other": .625} {
+		before := of(name)
+		if got, err := s.ranged(before).Normalised(.75); err != nil || got != want || before.Range != own {
+			t.Errorf("%s: %v, %v, want %v; the task itself has %v", name, got, err, want, before.Range)
 		}
 	}
 }

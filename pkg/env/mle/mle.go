@@ -126,7 +126,7 @@ func load(data *Data, folder string) (*env.TaskSet, error) {
 func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 	e := &Env{TaskSet: tasks, settings: *settings, style: styleOf(*settings), entries: map[string]*entry{}, tail: tailOfCharacters}
 	e.runner = newRunner(&e.settings)
-	var unranked []string
+	var unranked, unbounded []string
 	for _, of := range tasks.All() {
 		facts, err := tasks.Facts(of.ID)
 		if err != nil {
@@ -136,19 +136,31 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 		if err := json.Unmarshal([]byte(facts.Source), &s); err != nil {
 			return nil, exitcode.Dataf("task %q: its source: %w", of.ID, err)
 		}
-		if t, opened := facts.Opened.(*task.Task); opened && t.Board.Empty() {
-			unranked = append(unranked, of.ID)
+		if t, opened := facts.Opened.(*task.Task); opened {
+			if t.Board.Empty() {
+				unranked = append(unranked, of.ID)
+			}
+			if settings.ranged(t).ScoreRange == nil {
+				unbounded = append(unbounded, of.ID)
+			}
 		}
 		folder := cmp.Or(facts.Folder, s.Folder)
 		e.entries[of.ID] = &entry{folder, s, sync.OnceValues(func() (*task.Task, error) {
 			if t, ok := facts.Opened.(*task.Task); ok {
-				return t, nil
+				return settings.ranged(t), nil
 			}
-			return reopen(folder, s)
+			t, err := reopen(folder, s)
+			if err != nil {
+				return nil, err
+			}
+			return settings.ranged(t), nil
 		})}
 	}
 	if _, ranks := settings.humanRank(); ranks && len(unranked) > 0 {
 		tasks.Notes = append(tasks.Notes, fmt.Sprintf("%d tasks have no leaderboard, so env.quality: %s is their place in score_range instead: %s", len(unranked), settings.Quality, strings.Join(unranked, ", ")))
+	}
+	if _, ranks := settings.humanRank(); !ranks && settings.Reward == "quality" && len(unbounded) > 0 {
+		tasks.Notes = append(tasks.Notes, fmt.Sprintf("%d tasks have no score range, so env.quality: range takes the ends of their leaderboards (to set one: score_range in task.yaml, or env.ranges): %s", len(unbounded), strings.Join(unbounded, ", ")))
 	}
 	// A program takes longer where there is more to learn from.
 	tasks.Cost = func(id string) float64 {

@@ -2,6 +2,7 @@ package mle
 
 import (
 	_ "embed"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,6 +36,7 @@ type Settings struct {
 	Grammar        *Grammar `yaml:"grammar"` // draw the demonstrations of a warm start from our grammar of programs for tables; null for those of data.demonstrations
 
 	Quality     string  `yaml:"quality" choices:"range,humanrank,humanrank_mledojo"` // what the normalised score of a valid submission is: its place in the task's score range (ExIt App. A.4), 1 − p/N on the leaderboard (AceGRPO; MLE-RL), or (N − p + 1)/N (MLE-Dojo)
+	Ranges      []Range `yaml:"ranges"`                                              // quality range: of the tasks that are named here, in the place of their own score_range or the ends of their leaderboards
 	Boards      string  `yaml:"boards" choices:"private,both"`                       // whose ranks are averaged
 	Reward      string  `yaml:"reward" choices:"quality,partial_credit,valid"`       // quality: the normalised score; partial_credit: −10 and 0.1 for each milestone, replaced by the score of a valid submission, its sign flipped where lower is better; valid: 1 for a valid submission
 	Milestones  string  `yaml:"milestones" choices:"none,terminal,submission"`       // terminal: the seven lines of instrumentation in what the program prints, which a program can print without the work; submission: how far its submission is from a valid one, which no print can claim
@@ -42,6 +44,12 @@ type Settings struct {
 	MaxFailed   float64 `yaml:"max_failed"`                                          // share of a task's programs that may fail by our fault, a sandbox that could not be built or an assistant that did not answer, and be left out as infra; above, the score task fails and is tried again
 	Fingerprint bool    `yaml:"fingerprint"`                                         // keep of each valid program what its likeness to others is told by, as the scaffold memory_pool needs
 	Validation  string  `yaml:"validation"`                                          // regular expression of the line in which a program prints its score on its own hold-out data, with one group for the number; the last such line counts
+}
+
+// Range is the score range of a task (ExIt Tab. 3).
+type Range struct {
+	Task       string `yaml:"task"` // its name
+	task.Range `yaml:",inline"`
 }
 
 // Prompts are templates in the place of the style's own. An empty one is that of
@@ -152,7 +160,7 @@ func init() {
 
 // traits: a program may take minutes, so each turn after the first takes a wave.
 func (s *Settings) traits() env.Traits {
-	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
+	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Programs: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
 }
 
 func validate(c *config.Checker, s *Settings) {
@@ -171,6 +179,11 @@ func validate(c *config.Checker, s *Settings) {
 	c.AtLeast("env.feedback.max_tokens", s.Feedback.MaxTokens, 30)
 	c.AtLeast("env.feedback.history", s.Feedback.History, 1)
 	c.Share("env.max_failed", s.MaxFailed)
+	for i, r := range s.Ranges {
+		if r.Task == "" || r.Worst == r.Best {
+			c.Add(fmt.Sprintf("env.ranges.%d", i), nil, "must have the name of a task and two scores that differ")
+		}
+	}
 	for field, value := range map[string]string{
 		"env.style": s.Style, "env.quality": s.Quality, "env.boards": s.Boards, "env.reward": s.Reward,
 		"env.milestones": s.Milestones, "env.instrument": s.Instrument, "env.feedback.score": s.Feedback.Score,
@@ -215,6 +228,18 @@ func validate(c *config.Checker, s *Settings) {
 	} {
 		checkTemplate(c, "env.prompts."+p.field, p.text)
 	}
+}
+
+// ranged is a task with the score range that the recipe gives it, if any.
+func (s *Settings) ranged(t *task.Task) *task.Task {
+	for _, r := range s.Ranges {
+		if r.Task == t.Name {
+			own := *t
+			own.ScoreRange, own.Range = &r.Range, r.Range
+			return &own
+		}
+	}
+	return t
 }
 
 // limits of a program: the recipe's, else the task's.

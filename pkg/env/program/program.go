@@ -120,6 +120,9 @@ func (l *loader) load() error {
 		if err == nil {
 			err = part.CheckSplit(len(l.Tasks(env.Train)), len(l.Tasks(env.Test)))
 		}
+		if err == nil && part.SkipRepeated { // before the limit, which would else leave fewer
+			err = l.keepApart()
+		}
 		if err != nil {
 			return err
 		}
@@ -132,7 +135,12 @@ func (l *loader) load() error {
 		}
 		l.Remove(part.split, func(t env.Task) bool { return !kept[t.ID] })
 	}
-	// What differs in an answer or another column asks something else.
+	return l.keepApart()
+}
+
+// keepApart keeps what is held out apart from what is trained on. What differs in an
+// answer or another column asks something else.
+func (l *loader) keepApart() error {
 	return l.KeepApart(env.Test, "data.test", "tasks", l.data.Test.SkipRepeated, func(task env.Task) string {
 		k, _ := read(l.TaskSet, task)                                                                    // as it was written
 		text, _ := plainjson.Line([]any{task.Question, k.source.Messages, task.Answer, k.source.Answer}) // texts always can be

@@ -80,6 +80,9 @@ func (e *episode) step(ctx context.Context, said string) ([]shard.Message, error
 // run runs a list of calls in its order, up to the first that fails and
 // no more than may be.
 func (e *episode) run(ctx context.Context, text string) (results []string, err error) {
+	if e.tools.Calls == callsAny {
+		text = asList(text)
+	}
 	entries, why := parseList(text)
 	if why != "" {
 		return []string{why}, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
 // ending says how a message of the policy ends.
@@ -65,6 +67,38 @@ func parseList(text string) (entries []json.RawMessage, why string) {
 		return nil, noCalls
 	}
 	return entries, ""
+}
+
+// The choices of env.tooluse.calls.
+const (
+	callsList = "list"
+	callsAny  = "any"
+)
+
+// asList writes calls of the form that ExIt App. D shows as a list: one object that stands
+// by itself, with parameters in the place of args (reading exit-call-format). What is no
+// list of objects then stays as it is.
+func asList(text string) string {
+	text = strings.TrimSpace(text)
+	inside := text
+	if strings.HasPrefix(text, "{") {
+		inside = "[" + text + "]"
+	}
+	var entries []map[string]json.RawMessage
+	if json.Unmarshal([]byte(inside), &entries) != nil {
+		return text
+	}
+	for _, fields := range entries {
+		if parameters, there := fields["parameters"]; there && fields["args"] == nil {
+			fields["args"] = parameters
+			delete(fields, "parameters")
+		}
+	}
+	list, err := plainjson.Line(entries)
+	if err != nil {
+		return text
+	}
+	return string(list)
 }
 
 // parseCall reads one entry of a list of calls. Keys other than name and args

@@ -55,6 +55,26 @@ func TestParseList(t *testing.T) {
 	}
 }
 
+// The forms of calls that env.tooluse.calls any takes: ExIt App. D's one object with
+// parameters, one with args, and lists of either. Nothing else becomes a call.
+func TestAsList(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		` {"name": "f", "parameters": {"unlock": false}} `:                   `[{"args":{"unlock":false},"name":"f"}]`,
+		`{"name": "f", "args": {"a": 1}}`:                                    `[{"args":{"a":1},"name":"f"}]`,
+		`[{"name": "f", "parameters": {}}, {"name": "g", "args": {"a": 1}}]`: `[{"args":{},"name":"f"},{"args":{"a":1},"name":"g"}]`,
+		`{"name": "f", "args": {}, "parameters": {"a": 1}}`:                  `[{"args":{},"name":"f","parameters":{"a":1}}]`,
+		`"name": "f", "parameters": {}`:                                      `"name": "f", "parameters": {}`,
+		`[1]`:                                                                `[1]`,
+		`{"name": "f"`:                                                       `{"name": "f"`,
+		"":                                                                   "",
+	} {
+		if got := asList(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestParseCall(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
@@ -119,4 +139,23 @@ func FuzzEpisode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSolutionSteps: two reference calls in the first turn and one in the second, of which
+// training plays one turn, or all.
+func TestSolutionSteps(t *testing.T) {
+	t.Parallel()
+	const answer = `[[{"name":"f","args":{}},{"name":"g","args":{}}],[{"name":"h","args":{}}]]`
+	for played, want := range map[int]int{1: 2, 2: 3, 5: 3, 0: 3} {
+		s := DefaultSettings()
+		s.ToolUse.Train.UserTurns = played
+		if got := s.solutionSteps(answer); got != want {
+			t.Errorf("%d turns: %d steps, want %d", played, got, want)
+		}
+	}
+	for _, none := range []string{"", "42", "[1]"} {
+		if got := DefaultSettings().solutionSteps(none); got != 0 {
+			t.Errorf("%q has %d steps", none, got)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package tooluse
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type ToolUse struct {
 	PassEnvironment []string     `yaml:"pass_environment"`                       // command: names of the variables that the program gets of your environment, beside PATH, HOME, LANG and the like; a * at the end stands for any rest
 	System          string       `yaml:"system"`                                 // template of the system message; {tools} stands for the functions
 	Docs            string       `yaml:"docs" choices:"schema,signature"`        // how {tools} shows a function: schema, its JSON; or signature, one short line
+	Calls           string       `yaml:"calls" choices:"list,any"`               // list: a message calls functions by a JSON list of objects with name and args; any: also by one such object without a list, and with parameters in the place of args (ExIt App. D)
 	ResultRole      string       `yaml:"result_role" choices:"system,user,tool"` // role of the message that the results come back in
 	Train           EpisodeRules `yaml:"train"`                                  // episodes of the training split
 	Test            EpisodeRules `yaml:"test"`                                   // episodes of the test split
@@ -90,7 +92,8 @@ func init() {
 				Load: func(data any, seed uint64, folder string) (*env.TaskSet, error) {
 					return load(&s.ToolUse, data.(*Data), seed, folder)
 				},
-				New: func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder) },
+				New:           func(tasks *env.TaskSet, folder string) (env.Env, error) { return fromTasks(s, tasks, folder) },
+				SolutionSteps: s.solutionSteps,
 			}, nil
 		},
 	})
@@ -101,11 +104,24 @@ func DefaultSettings() *Settings {
 	return &Settings{
 		Prompts: Prompts{Initial: "{question}", Improve: env.ImprovePrompt, Diverge: env.DivergePrompt},
 		ToolUse: ToolUse{
-			Halves: "split_100_100.json", System: toolsTemplate, Docs: "schema", ResultRole: "system",
+			Halves: "split_100_100.json", System: toolsTemplate, Docs: "schema", Calls: callsList, ResultRole: "system",
 			Train: EpisodeRules{UserTurns: 1, Steps: 10}, Test: EpisodeRules{Steps: 60},
 			MaxCalls: 20, MaxResultBytes: 16 << 10, CallSeconds: 10, Retries: 2, Processes: 64, MaxFailed: 0.1,
 		},
 	}
+}
+
+// solutionSteps counts the reference calls of the turns of a task that training plays
+// (reading exit-solution-steps); 0 where the answer has none.
+func (s *Settings) solutionSteps(answer string) int {
+	var turns [][]json.RawMessage
+	if json.Unmarshal([]byte(answer), &turns) != nil {
+		return 0
+	}
+	if played := s.ToolUse.Train.UserTurns; played > 0 {
+		turns = turns[:min(played, len(turns))]
+	}
+	return len(slices.Concat(turns...))
 }
 
 // traits: an attempt is many messages, which are answered at once.
@@ -148,6 +164,7 @@ func validate(c *config.Checker, s *Settings, data *Data) {
 		c.Add("env.tooluse.system", u.System, "must contain {tools}")
 	}
 	c.Choice("env.tooluse.docs", u.Docs)
+	c.Choice("env.tooluse.calls", u.Calls)
 	c.Choice("env.tooluse.result_role", u.ResultRole)
 	for _, rules := range []struct {
 		split string

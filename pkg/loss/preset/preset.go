@@ -136,7 +136,8 @@ func lathePreset() Objective {
 // the mean over responses of the mean over tokens; ε = 0.2 (ExIt App. A.5), β = 0.001,
 // M = 100 and α = 1 (ExIt Tab. 4). The deviation is the population's, and nothing is
 // added to it: the equation has no epsilon. Groups of
-// equal rewards stay: ExIt Eq. 4 gives them a KL term. What the paper does not say
+// equal rewards stay: ExIt Eq. 4 gives them a KL term (readings exit-std and
+// exit-constant-groups). What the paper does not say
 // is taken from the code that it forks, open-instruct: k3 with the log ratio
 // clamped at 40.
 func exitPreset() Objective {
@@ -145,7 +146,8 @@ func exitPreset() Objective {
 	return with(groupStandardised(0, 0), nil, "seq_mean_token_mean", l)
 }
 
-// fliptsPreset is trajectory-level GRPO as FlipTS has it: the advantage of
+// fliptsPreset is trajectory-level GRPO as FlipTS has it (readings flipts-std,
+// flipts-turn-weight and flipts-open-values): the advantage of
 // FlipTS §3.1, with the population's standard deviation and no epsilon,
 // and FlipTS Eq. 1 without a KL term. ε is not given: 0.2. Nothing is dropped; a
 // group of equal rewards has no gradient and counts in the mean.
@@ -199,10 +201,11 @@ func ppo() Objective {
 //     the estimator of verl's KL loss.
 //   - actor_ppo_epochs and critic_ppo_epochs are 100 in the table, with a mini-batch
 //     of the whole batch: 100 optimizer steps on each. That is also the table's
-//     total_epochs, so we read one pass; loss.epochs 100 is the other reading.
+//     total_epochs, so we read one pass; loss.epochs 100 is the other reading
+//     (readings rlmle-epochs, rlmle-critic-loss and rlmle-gae-tokens).
 //   - The rest of the table is no part of an objective: actor_learning_rate 1e-5 and
 //     actor_grad_clip 1.0 (optimizer), train_batch_size 128, temperature 0.7, top_k -1
-//     and top_p 1, its rows read with one line slipped (rollout).
+//     and top_p 1, its rows read with one line slipped (rollout; reading rlmle-table-3).
 //   - The factor of durations (RL-MLE §3.1) is a choice of its own, which a recipe names.
 func mleAgents() Objective {
 	o := ppo()

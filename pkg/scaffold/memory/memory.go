@@ -27,8 +27,8 @@ type Settings struct {
 	// ResetRatio is p, the probability that a trace starts from scratch; in [0, 1].
 	ResetRatio float64 `yaml:"reset_ratio" json:"reset_ratio"`
 	// AboveMinimum refuses what does not exceed the lowest score while there is room
-	// too. The paper's sentence can be read so; then the first solution is a bound
-	// on all that follow.
+	// too. The paper's sentence can be read so (readings mlerl-push and mlerl-reset); then the
+	// first solution is a bound on all that follow.
 	AboveMinimum bool `yaml:"above_minimum" json:"above_minimum"`
 }
 

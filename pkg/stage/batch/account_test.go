@@ -53,10 +53,10 @@ func TestAccount(t *testing.T) {
 	}
 	var rows []string
 	for _, row := range r.ledger {
-		rows = append(rows, fmt.Sprint(row.InstanceID, row.Sample, row.Segment, row.IterationSampled, row.Iteration, " ", row.Fate, row.Reason))
+		rows = append(rows, fmt.Sprint(row.InstanceID, row.Sample, row.Segment, row.IterationSampled, row.Iteration, " ", row.Fate, row.Reason, " ", row.Reward))
 	}
 	ledger := []string{
-		"a0 0 6 7 trained", "a0 1 6 7 trained", "a1 0 6 7 trained", "a2 0 6 7 maskedm", "a4 0 6 7 droppedd", "a5 0 6 7 trained", "b0 0 7 7 trained", "b1 0 7 7 trained",
+		"a0 0 6 7 trained 1", "a0 1 6 7 trained 3", "a1 0 6 7 trained 1", "a2 0 6 7 maskedm 0", "a4 0 6 7 droppedd 0", "a5 0 6 7 trained 99", "b0 0 7 7 trained 0", "b1 0 7 7 trained 2",
 	}
 	if diff := cmp.Diff(ledger, rows); diff != "" {
 		t.Errorf("ledger (-want +got):\n%s", diff)

@@ -202,7 +202,7 @@ func (r *reduction) account() {
 			}
 			r.decide(shard.LedgerRow{
 				InstanceID: g.Instance.InstanceID, GroupID: g.Instance.GroupID, Sample: g.Traces[s.Trace].Score.Sample, Segment: int32(number),
-				IterationSampled: int32(g.iteration),
+				IterationSampled: int32(g.iteration), Reward: s.Reward,
 			}, cmp.Or(s.Dropped, r.unfilled), s.Masked)
 		}
 		for i, t := range g.Traces {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -45,10 +46,14 @@ func NGrams(text string) []float32 {
 	return embedding
 }
 
-// embedded is the text of a trace that responses are compared by: the policy's
-// last message, or all that it said in the last attempt where the last message
-// alone, such as <TASK_FINISHED>, tells nothing of what it has done.
-func (s scorer) embedded(rows []shard.Rollout) string {
+// embedded is the text of a trace that responses are compared by: what the environment
+// extracted from it where the recipe says so (reading exit-embedding); else the policy's
+// last message, or all that it said in the last attempt where the last message alone, such
+// as <TASK_FINISHED>, tells nothing of what it has done.
+func (s scorer) embedded(rows []shard.Rollout, extracted string) string {
+	if s.embed == recipe.EmbedExtracted {
+		return extracted
+	}
 	last := rows[len(rows)-1].Step
 	var said []string
 	for _, row := range rows {

@@ -24,7 +24,7 @@ func (s scorer) askForEmbeddings(ctx context.Context, spec *recipe.Endpoint, tra
 		if place[i] = -1; !verdicts[i].Judged {
 			continue
 		}
-		text := lastCharacters(s.embedded(traces[i]), spec.Characters)
+		text := lastCharacters(s.embedded(traces[i], verdicts[i].Score.Extracted), spec.Characters)
 		if _, known := at[text]; !known {
 			at[text] = len(texts)
 			texts = append(texts, text)

@@ -80,7 +80,7 @@ func Run(ctx context.Context, job stage.Job, spec recipe.Score, environment env.
 	tasks := tasksOf(instances)
 	traces := shard.Traces(rollouts)
 	verdicts := make([]verdict, len(traces))
-	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, budget: in.Seconds, log: job.Log}
+	s := scorer{environment: environment, attempt: job.Attempt, embedding: spec.Embedding, embed: spec.Embed, budget: in.Seconds, log: job.Log}
 	assisted, helped := environment.(env.Assisted)
 	if helped && spec.Assistant != nil && (!in.Evaluation || spec.Assistant.Evaluations) {
 		assistant, release, err := openAssistant(job, spec.Assistant)
@@ -270,8 +270,9 @@ func gather(traces [][]shard.Rollout, verdicts []verdict) ([]shard.Score, map[st
 // scorer gives scores.
 type scorer struct {
 	environment env.Env
-	attempt     seal.Attempt  // that a row names
-	embedding   string        // of the recipe
+	attempt     seal.Attempt // that a row names
+	embedding   string       // of the recipe, as embed is
+	embed       string
 	budget      float64       // seconds of a trace; 0 for none
 	journal     *seal.Journal // nil where scores are quick
 	log         func(format string, args ...any)
@@ -488,7 +489,7 @@ func (s scorer) fill(v *verdict, last env.Verdict, rows []shard.Rollout) {
 	v.Judged, v.Reason, v.Form, v.Others = true, last.Reason, last.Form, last.Others
 	switch s.embedding {
 	case recipe.EmbeddingNGrams:
-		row.Embedding = NGrams(s.embedded(rows))
+		row.Embedding = NGrams(s.embedded(rows, row.Extracted))
 	case recipe.EmbeddingPolicy:
 		row.Embedding = append(row.Embedding, rows[len(rows)-1].Embedding...)
 	}

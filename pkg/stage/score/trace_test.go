@@ -83,10 +83,11 @@ func TestAttempts(t *testing.T) {
 	// Responses are compared by the last message, or all of the last attempt in a transcript,
 	// or the policy's own embedding of the last context.
 	for want, s := range map[string]scorer{
+		"the program":   {environment: &counter{}, embed: recipe.EmbedExtracted},
 		"dddd":          {environment: &counter{}},
 		"bb\nccc\ndddd": {environment: &counter{traits: env.Traits{Transcript: true}}},
 	} {
-		if text := s.embedded(rows); text != want {
+		if text := s.embedded(rows, "the program"); text != want {
 			t.Errorf("compared by %q, want %q", text, want)
 		}
 	}

@@ -242,3 +242,16 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestSentences counts by hand: a stop ends a sentence before a space or the end, a line
+// that is not empty ends one, and the stop of 3.5 does not.
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, "x": 1, "We add. Then 3.5 is it.\nSo $x=4$": 3, "One\n\nTwo \n": 2, "Is it? Yes! (So.)": 3, "Hence $$x = 2.$$\nDone. \n": 2, "He said \"go.\" Then": 2,
+	} {
+		if got := sentences(text); got != want {
+			t.Errorf("%q has %d sentences, want %d", text, got, want)
+		}
+	}
+}

@@ -59,20 +59,52 @@ func (r *reader) task(number int, fields map[string]json.RawMessage) (task env.T
 			return task, fmt.Sprintf("field %q is %s: a kind must be a string, a number, true or false", names.Kind, jsonType(raw))
 		}
 	}
-	if names.Level != "" {
-		raw, _, fault := r.constant(fields, names.Level, "level")
+	task.Level, fault = r.level(fields)
+	return task, fault
+}
+
+// level reads the level of a problem; 0 for none.
+func (r *reader) level(fields map[string]json.RawMessage) (level int, fault string) {
+	name := r.source.Fields.Level
+	if name == "" {
+		return 0, ""
+	}
+	if path, counted := sentencesOf(name); counted {
+		raw, fault := r.need(fields, path, "level")
 		if fault != "" {
-			return task, fault
+			return 0, fault
 		}
 		text, ok := scalarText(raw)
-		level, err := strconv.ParseInt(strings.TrimSuffix(text, ".0"), 10, 32) // tables of pandas have floats where one is missing
-		if !ok || err != nil {
-			return task, fmt.Sprintf("field %q is %s: a level must be a whole number of 32 bits", names.Level, mathverify.Clip(string(raw)))
+		if !ok {
+			return 0, fmt.Sprintf("field %q is %s: a worked solution must be a string", path, jsonType(raw))
 		}
-		task.Level = int(level)
+		return sentences(text), ""
 	}
-	return task, ""
+	raw, _, fault := r.constant(fields, name, "level")
+	if fault != "" {
+		return 0, fault
+	}
+	text, ok := scalarText(raw)
+	number, err := strconv.ParseInt(strings.TrimSuffix(text, ".0"), 10, 32) // tables of pandas have floats where one is missing
+	if !ok || err != nil {
+		return 0, fmt.Sprintf("field %q is %s: a level must be a whole number of 32 bits", name, mathverify.Clip(string(raw)))
+	}
+	return int(number), ""
 }
+
+// sentencesOf is the path of a level sentences(PATH).
+func sentencesOf(level string) (path string, is bool) {
+	inside, is := strings.CutPrefix(level, "sentences(")
+	path, closed := strings.CutSuffix(inside, ")")
+	return path, is && closed
+}
+
+// sentenceEnd is the end of a sentence: of a line that is not empty, or a stop before a space.
+var sentenceEnd = regexp.MustCompile(`[.!?]["')$]*(?:\s|$)|[^\s.!?][ \t]*(?:\n|$)`)
+
+// sentences counts those of a worked solution, which stand for its steps (reading
+// exit-solution-steps). The stop of a decimal has no space behind it.
+func sentences(text string) int { return len(sentenceEnd.FindAllString(strings.TrimSpace(text), -1)) }
 
 // constant is the value of a field, or what stands behind = in its name, as a
 // JSON string.

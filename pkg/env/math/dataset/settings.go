@@ -42,7 +42,7 @@ type Fields struct {
 	ChoiceText   string   `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
 	Form         string   `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
 	Kind         string   `yaml:"kind"`                                                                // optional: path, or =TEXT for all lines
-	Level        string   `yaml:"level"`                                                               // optional: path to a whole number, or =NUMBER for all lines
+	Level        string   `yaml:"level"`                                                               // optional: path to a whole number, =NUMBER for all lines, or sentences(PATH), the number of sentences of a worked solution (ExIt Fig. 6)
 }
 
 // Filter keeps the lines whose field has one of the values, where a * at
