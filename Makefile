@@ -23,7 +23,8 @@ GOFUMPT := mvdan.cc/gofumpt@v0.12.0
 # go test, which also names the tests that skip, and fails for those that
 # .ci/skips.txt does not list and for what tests leave in the temporary folder;
 # make check vets.
-GOTEST := go run ./pkg/floors/gotest -- -vet=off
+# Linked by Go's own linker, also those with cgo: in three quarters of the time.
+GOTEST := go run ./pkg/floors/gotest -- -vet=off -ldflags=-linkmode=internal
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 
@@ -77,7 +78,8 @@ reproduce-mini: build ## run the five papers' claims in miniature, in hours, and
 	LATHE_DATA=$${LATHE_DATA:-$(CURDIR)/runs/data} bin/lathe reproduce analysis/reproduce-mini.yaml --out runs/reproduce-mini --parallel 2 --scores runs/reproduce-mini-scores --against $(REPRODUCED)/reproduction.json
 
 ##@ Develop
-.PHONY: test test-go test-cuda test-cuda-host test-slurm check mutate bench bench-peers gpu-bundle chaos
+CHECKS := check-vet check-static check-format check-floors check-cuda check-dead
+.PHONY: test test-go test-cuda test-cuda-host test-slurm check $(CHECKS) mutate bench bench-peers gpu-bundle chaos
 # The tests on a real Slurm wait more than they compute, so they run beside the others.
 test: ## run every test; on Debian, as root, install what they need first
 	.ci/packages
@@ -99,13 +101,27 @@ test-slurm: ## run the tests that need a real Slurm (slurm-wlm and munge)
 		LATHE_TEST_SLURM=1 $(GOTEST) -count=1 -timeout 60m -parallel 4 ./pkg/executor/... ./pkg/command/... -run 'Slurm|Real'; \
 	else echo "test-slurm: left out: slurmctld or munged is missing (apt-get install slurm-wlm munge)"; fi
 
+# Each part is alone on one core for a time, so they run beside each other.
 check: ## vet, staticcheck, gofumpt, floors, the CUDA kernels' registers, dead code
+	$(MAKE) -j$$(($$(nproc) + 1)) --output-sync=target $(CHECKS)
+
+check-vet:
 	go vet ./...
+
+check-static:
 	go run $(STATICCHECK) ./...
+
+check-format:
 	@unformatted=$$(go run $(GOFUMPT) -l cmd pkg); if [ -n "$$unformatted" ]; then echo "gofumpt: $$unformatted"; exit 1; fi
+
+check-floors:
 	go test ./pkg/floors
-	@if command -v $${NVCC:-nvcc} >/dev/null; then $(MAKE) -C cuda -j$$(nproc) libengine.so resources; \
+
+check-cuda:
+	@if command -v $${NVCC:-nvcc} >/dev/null; then $(MAKE) -C cuda libengine.so resources; \
 	else echo 'check: left out: compiling the CUDA engine needs nvcc (apt-get install nvidia-cuda-toolkit, in Debian non-free)'; fi
+
+check-dead:
 	@dead=$$(go run $(DEADCODE) -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
 
 mutate: ## list the single changes of a package that its own tests do not notice: make mutate PKG=./pkg/scaffold

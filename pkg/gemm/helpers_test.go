@@ -3,6 +3,7 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -24,50 +25,59 @@ type problem struct {
 	m, n, k       int
 	lda, ldb, ldc int
 	a, b          []float32 // in the layout of op
-	seenA, seenB  []float32 // the same as the product sees them, which may round them
+	seenA, seenB  []float32 // the same as the product sees them, which may round them: m × k and n × k
 	pairs         bool      // both operands are rounded, and summed in pairs
 	start         []float32 // C before the product, with guards
 	accumulate    bool
 }
 
-// newProblem draws the operands of a product. padding widens the rows of all
-// matrices that may be wider; specials is the probability of NaN, infinities
+// newProblem draws the operands of a product, the same for every op. padding widens the
+// rows of all matrices that may be wider; specials is the probability of NaN, infinities
 // and other edge values.
 func newProblem(op string, m, n, k, padding int, accumulate bool, specials float64, seed uint64) *problem {
 	p := &problem{op: op, m: m, n: n, k: k, accumulate: accumulate, pairs: strings.HasSuffix(op, "Pairs")}
 	r := rand.New(rand.NewPCG(seed, 3))
-	rowsA, columnsA := m, k
-	if aTransposed(op) {
-		rowsA, columnsA = k, m
-	}
-	rowsB, columnsB := k, n
-	if bTransposed(op) {
-		rowsB, columnsB = n, k
-	}
-	p.lda, p.ldb, p.ldc = columnsA+padding, columnsB+padding, n+padding
+	p.seenA, p.seenB = make([]float32, m*k), make([]float32, n*k)
+	draw(r, p.seenA, specials)
+	draw(r, p.seenB, specials)
+	p.a, p.lda = laidOut(p.seenA, m, k, padding, aTransposed(op))
+	paddingB := padding
 	if packs(op) {
-		p.ldb = columnsB
+		paddingB = 0
 	}
-	p.a = make([]float32, rowsA*p.lda)
-	p.b = make([]float32, rowsB*p.ldb)
-	draw(r, p.a, specials)
-	draw(r, p.b, specials)
-	p.seenA, p.seenB = p.a, p.b
+	p.b, p.ldb = laidOut(p.seenB, n, k, paddingB, !bTransposed(op))
 	if p.pairs {
-		p.seenA = rounded(p.a)
+		p.seenA = rounded(p.seenA)
 	}
 	if p.pairs || strings.HasSuffix(op, "16") {
-		p.seenB = rounded(p.b)
+		p.seenB = rounded(p.seenB)
 	}
 	const margin = 64
-	p.start = make([]float32, m*p.ldc+2*margin)
-	for i := range p.start {
-		p.start[i] = guard
-	}
+	p.ldc = n + padding
+	p.start = slices.Repeat([]float32{guard}, m*p.ldc+2*margin)
 	for i := range m {
 		draw(r, p.start[margin+i*p.ldc:][:n], specials)
 	}
 	return p
+}
+
+// laidOut copies a matrix of rows × columns, or its transpose, into rows with padding,
+// and returns their stride.
+func laidOut(x []float32, rows, columns, padding int, transposed bool) (wide []float32, stride int) {
+	if transposed {
+		stride, wide = rows+padding, slices.Repeat([]float32{guard}, columns*(rows+padding))
+		for i := range rows {
+			for j := range columns {
+				wide[j*stride+i] = x[i*columns+j]
+			}
+		}
+		return wide, stride
+	}
+	stride, wide = columns+padding, slices.Repeat([]float32{guard}, rows*(columns+padding))
+	for i := range rows {
+		copy(wide[i*stride:], x[i*columns:(i+1)*columns])
+	}
+	return wide, stride
 }
 
 // aTransposed tells whether an operation takes the transpose of A.
@@ -181,29 +191,27 @@ func (p *problem) setRows(b *Packed) {
 }
 
 // elementA returns A(i, k), elementB returns B(k, j), as the product sees them.
-func (p *problem) elementA(i, k int) float32 {
-	if aTransposed(p.op) {
-		return p.seenA[k*p.lda+i]
+func (p *problem) elementA(i, k int) float32 { return p.seenA[i*p.k+k] }
+func (p *problem) elementB(k, j int) float32 { return p.seenB[j*p.k+k] }
+
+// want returns what run must return, of a definition.
+func (p *problem) want(c []float32) []float32 {
+	whole := slices.Clone(p.start)
+	for i := range p.m {
+		copy(whole[64+i*p.ldc:], c[i*p.n:(i+1)*p.n])
 	}
-	return p.seenA[i*p.lda+k]
+	return whole
 }
 
-func (p *problem) elementB(k, j int) float32 {
-	if bTransposed(p.op) {
-		return p.seenB[j*p.ldb+k]
-	}
-	return p.seenB[k*p.ldb+j]
-}
-
-// want returns what run must return, from the definition: one chain of fused
-// multiply-adds for each element, or two for each 32 of it.
-func (p *problem) want() []float32 {
-	whole := append([]float32(nil), p.start...)
+// definition returns the product, m × n: one chain of fused multiply-adds for each
+// element, or two for each 32 of it.
+func (p *problem) definition() []float32 {
+	product := make([]float32, p.m*p.n)
 	for i := range p.m {
 		for j := range p.n {
-			c := &whole[64+i*p.ldc+j]
-			if !p.accumulate {
-				*c = 0
+			c := &product[i*p.n+j]
+			if p.accumulate {
+				*c = p.start[64+i*p.ldc+j]
 			}
 			if p.pairs {
 				*c = p.inPairs(i, j, *c)
@@ -214,7 +222,7 @@ func (p *problem) want() []float32 {
 			}
 		}
 	}
-	return whole
+	return product
 }
 
 // inPairs is an element that is summed in pairs from c on.

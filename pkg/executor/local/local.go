@@ -38,6 +38,7 @@ type Pool struct {
 	Interrupt func(array executor.Array, shard int) <-chan executor.Cause
 
 	cores     int
+	widest    int // the most cores that one task can have: of one node
 	processes int
 	free      *semaphore.Weighted // cores
 	slots     *semaphore.Weighted // processes
@@ -61,7 +62,7 @@ func newPool(cores, processes int, s starter) *Pool {
 		processes = cores // a task takes at least one core
 	}
 	return &Pool{
-		Grace: DefaultGrace, cores: cores, processes: processes, starter: s,
+		Grace: DefaultGrace, cores: cores, widest: cores, processes: processes, starter: s,
 		free: semaphore.NewWeighted(int64(cores)), slots: semaphore.NewWeighted(int64(processes)),
 	}
 }
@@ -83,8 +84,12 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 	if err := array.Validate(); err != nil {
 		return err
 	}
-	if array.CPUs > p.cores {
-		return exitcode.Unavailablef("a task of %s requests %d cores; this machine has %d", array.Name(), array.CPUs, p.cores)
+	if array.CPUs > p.widest {
+		where := "this machine has"
+		if !p.Spare() {
+			where = "a node of this allocation has at most"
+		}
+		return exitcode.Unavailablef("a task of %s requests %d cores; %s %d", array.Name(), array.CPUs, where, p.widest)
 	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {

@@ -27,59 +27,62 @@ func NewSteps(_ context.Context, site site.Resolved) (*Pool, error) {
 	if err != nil {
 		return nil, exitcode.Unavailablef("finding srun: %w", err)
 	}
-	cores, err := allocatedCores()
+	cores, widest, err := allocatedCores()
 	if err != nil {
 		return nil, err
 	}
-	return newPool(cores, site.Site.Processes, stepStarter{srun: srun, site: site.Site}), nil
+	pool := newPool(cores, site.Site.Processes, stepStarter{srun: srun, site: site.Site})
+	pool.widest = widest
+	return pool, nil
 }
 
-// allocatedCores is the number of cores of the allocation on all its nodes.
-func allocatedCores() (int, error) {
+// allocatedCores is the number of cores of the allocation on all its nodes, and on
+// the node that has most of them.
+func allocatedCores() (all, widest int, err error) {
 	if text := os.Getenv("SLURM_JOB_CPUS_PER_NODE"); text != "" {
-		cores, err := sumCounts(text)
+		all, widest, err = sumCounts(text)
 		if err != nil {
-			return 0, exitcode.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
+			return 0, 0, exitcode.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
 		}
-		return cores, nil
+		return all, widest, nil
 	}
 	cores, err := strconv.Atoi(os.Getenv("SLURM_CPUS_ON_NODE"))
 	if err != nil || cores < 1 {
-		return 0, exitcode.Unavailablef("the number of cores of the allocation is unknown: SLURM_JOB_CPUS_PER_NODE and SLURM_CPUS_ON_NODE are not set")
+		return 0, 0, exitcode.Unavailablef("the number of cores of the allocation is unknown: SLURM_JOB_CPUS_PER_NODE and SLURM_CPUS_ON_NODE are not set")
 	}
 	nodes, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES"))
 	if err != nil || nodes < 1 {
 		nodes = 1
 	}
-	return cores * nodes, nil
+	return cores * nodes, cores, nil
 }
 
-// sumCounts adds up Slurm's short form of a list of counts: 4(x2),1 is 9.
-func sumCounts(text string) (int, error) {
+// sumCounts adds up Slurm's short form of a list of counts, and finds the largest:
+// 4(x2),1 has 9 in all, at most 4.
+func sumCounts(text string) (total, largest int, err error) {
 	const most = 1 << 30 // far above any cluster, far below an overflow
-	total := 0
 	for part := range strings.SplitSeq(text, ",") {
 		number, rest, repeated := strings.Cut(part, "(x")
 		count, err := strconv.ParseUint(number, 10, 30)
 		if err != nil {
-			return 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
+			return 0, 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
 		}
 		times := uint64(1)
 		if repeated {
 			digits, closed := strings.CutSuffix(rest, ")")
 			if times, err = strconv.ParseUint(digits, 10, 30); err != nil || !closed {
-				return 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
+				return 0, 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
 			}
 		}
 		if count*times > uint64(most-total) {
-			return 0, fmt.Errorf("%q has too many cores", text)
+			return 0, 0, fmt.Errorf("%q has too many cores", text)
 		}
-		total += int(count * times)
+		total, largest = total+int(count*times), max(largest, int(count))
 	}
 	if total == 0 {
-		return 0, fmt.Errorf("%q has no cores", text)
+		return 0, 0, fmt.Errorf("%q has no cores", text)
 	}
-	return total, nil
+	return total, largest, nil
 }
 
 // stepStarter runs tasks through srun.

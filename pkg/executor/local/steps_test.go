@@ -1,6 +1,8 @@
 package local
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,15 +14,15 @@ import (
 
 func TestSumCounts(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int{
-		"4": 4, "4(x3)": 12, "4(x2),1": 9, "16,8(x2),4": 36,
+	for text, want := range map[string][2]int{
+		"4": {4, 4}, "4(x3)": {12, 4}, "4(x2),1": {9, 4}, "2,8(x2),4": {22, 8},
 	} {
-		if got, err := sumCounts(text); err != nil || got != want {
-			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		if all, most, err := sumCounts(text); err != nil || all != want[0] || most != want[1] {
+			t.Errorf("%q is %d, at most %d, %v; want %d", text, all, most, err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "4(x2", "4(x)", "4,", "-1", "0", "4(2)", "999999999(x999999999)", "4x2"} {
-		if got, err := sumCounts(text); err == nil || !strings.HasPrefix(err.Error(), strconv.Quote(text)) {
+		if got, _, err := sumCounts(text); err == nil || !strings.HasPrefix(err.Error(), strconv.Quote(text)) {
 			t.Errorf("%q is %d, %v; want an error that names it", text, got, err)
 		}
 	}
@@ -31,8 +33,8 @@ func FuzzSumCounts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := sumCounts(text); err == nil && got < 1 {
-			t.Errorf("%q is %d", text, got)
+		if all, most, err := sumCounts(text); err == nil && (most < 1 || all < most) {
+			t.Errorf("%q is %d, at most %d", text, all, most)
 		}
 	})
 }
@@ -47,21 +49,45 @@ func TestStepsNeedAnAllocation(t *testing.T) {
 func TestAllocatedCores(t *testing.T) {
 	for _, c := range []struct {
 		list, node, nodes string
-		want              int
+		all, widest       int
 	}{
-		{"4(x3)", "", "", 12},
-		{"", "8", "2", 16},
-		{"", "8", "", 8},
-		{"", "", "2", 0},
-		{"many", "8", "2", 0},
+		{"4(x3),2", "", "", 14, 4},
+		{"", "8", "2", 16, 8},
+		{"", "8", "", 8, 8},
+		{"", "", "2", 0, 0},
+		{"many", "8", "2", 0, 0},
 	} {
 		t.Setenv("SLURM_JOB_CPUS_PER_NODE", c.list)
 		t.Setenv("SLURM_CPUS_ON_NODE", c.node)
 		t.Setenv("SLURM_JOB_NUM_NODES", c.nodes)
-		got, err := allocatedCores()
-		if got != c.want || (err == nil) != (c.want > 0) {
-			t.Errorf("%+v: %d, %v", c, got, err)
+		all, widest, err := allocatedCores()
+		if all != c.all || widest != c.widest || (err == nil) != (c.all > 0) {
+			t.Errorf("%+v: %d, %d, %v", c, all, widest, err)
 		}
+	}
+}
+
+// A step has its cores on one node: Slurm would refuse it however often it is tried.
+func TestStepWiderThanItsNodes(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"PATH": bin, "SLURM_JOB_ID": "12", "SLURM_JOB_CPUS_PER_NODE": "2,4"} {
+		t.Setenv(name, value)
+	}
+	pool, err := NewSteps(t.Context(), site.Resolved{Site: site.Default()})
+	if err != nil || pool.Cores() != 6 {
+		t.Fatal(pool, err)
+	}
+	array := testArray(t.TempDir(), "exit=0", 0)
+	array.CPUs = 5
+	err = pool.Launch(t.Context(), array, func(r executor.Result) { t.Errorf("%+v", r) })
+	if want := "requests 5 cores; a node of this allocation has at most 4"; exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want ... %s", err, want)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
