@@ -276,17 +276,13 @@ type Score struct {
 	Endpoint  *Endpoint  `yaml:"endpoint"`                                        // the server of embeddings, by OpenAI's interface (/v1/embeddings: vLLM, SGLang, llama.cpp, text-embeddings-inference and others)
 }
 
-// Choices of Score.Embedding.
+// Choices of Score.Embedding, and of Score.Embed.
 const (
 	EmbeddingNGrams   = "ngrams"   // scores make it
 	EmbeddingPolicy   = "policy"   // rollouts make it
 	EmbeddingEndpoint = "endpoint" // a server does
-)
-
-// Choices of Score.Embed.
-const (
-	EmbedResponse  = "response"
-	EmbedExtracted = "extracted"
+	EmbedResponse     = "response"
+	EmbedExtracted    = "extracted"
 )
 
 // Endpoint is a server of embeddings. What it says is sealed with the scores; a
