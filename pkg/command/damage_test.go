@@ -105,13 +105,14 @@ func sealedName(r *rundir.Run, file string) string {
 	return file
 }
 
+// damagedSettings are those of the run of which the tests damage copies.
+var damagedSettings = slices.Concat(thorough, small, []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.ref_every=1"})
+
 // Every file of a finished run, data and manifests, is damaged in turn.
 // lathe verify names it; repair and the same command again bring back the
 // same bytes; what cannot be made again says so.
 func TestDamage(t *testing.T) {
-	settings := slices.Concat(thorough, small, []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.ref_every=1"})
-	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
+	settings, reference := damagedSettings, made(t, smoke, damagedSettings...)
 	want := essence(t, reference)
 	r := open(t, reference)
 	files := sealedFiles(t, reference)
@@ -229,9 +230,7 @@ func inputs(t *testing.T, reference string, n graph.Node) []string {
 // mends the run. What can be seen from outside is made again unasked. Neither
 // ever changes what comes out.
 func TestDamagedInput(t *testing.T) {
-	settings := slices.Concat(thorough, small, []string{"schedule.iterations=2", "schedule.gradient_shards=2", "loss.kl.ref_every=1"})
-	reference := filepath.Join(t.TempDir(), "reference")
-	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
+	reference := made(t, smoke, damagedSettings...)
 	want := essence(t, reference)
 	cases, read := 0, 0
 	for _, n := range []graph.Node{

@@ -29,7 +29,7 @@ func TestFlipTS(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
 	lathe(t, exitcode.OK, runArgs(whole, smoke, append(settings, "rollout.shards=1")...)...)
-	c := commandtest.NewChaos(t, 8)
+	c := commandtest.NewChaos(t, 4)
 	c.Whole = time.Since(began)
 	clean(t, whole)
 	want := essence(t, whole)

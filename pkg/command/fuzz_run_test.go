@@ -31,7 +31,7 @@ const (
 
 // What each command of a spoilt run may take.
 const (
-	fuzzPatience = 60 * time.Second // until it is told to stop
+	fuzzPatience = 10 * time.Minute // until it is told to stop: no machine is so busy
 	fuzzStopping = 20 * time.Second // after that
 	fuzzMemory   = 2 << 30
 )

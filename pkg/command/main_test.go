@@ -3,10 +3,12 @@ package command_test
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -17,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
 	"github.com/lathe-rl/lathe/pkg/command/task"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -25,7 +28,7 @@ import (
 // task binaries beside itself.
 func TestMain(m *testing.M) {
 	sandbox.Enter()
-	testscript.Main(m, map[string]func(){
+	testscript.Main(sharing{m}, map[string]func(){
 		"lathe":         binary(command.Lathe),
 		"lathe-rollout": binary(task.Rollout),
 		"lathe-score":   binary(task.Score),
@@ -36,6 +39,37 @@ func TestMain(m *testing.M) {
 		"lathe-panics":  binary(panics),
 		"lathe-deaf":    binary(deaf),
 	})
+}
+
+// shared is a folder of runs that several tests read, and none changes.
+var (
+	shared string
+	runs   sync.Map // of func() ended, by recipe and settings
+)
+
+// made is such a run, made for the first test that asks.
+func made(t *testing.T, recipe string, settings ...string) string {
+	t.Helper()
+	key := strings.Join(append([]string{recipe}, settings...), " ")
+	dir := filepath.Join(shared, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(key))))
+	once, _ := runs.LoadOrStore(key, sync.OnceValue(func() ended { return execute(t, nil, "lathe", runArgs(dir, recipe, settings...)...) }))
+	if e := once.(func() ended)(); e.code != exitcode.OK {
+		t.Fatalf("%s: exit code %d\n%s", key, e.code, e.stderr)
+	}
+	return dir
+}
+
+// sharing runs tests that have a shared folder.
+type sharing struct{ *testing.M }
+
+func (s sharing) Run() int {
+	var err error
+	if shared, err = os.MkdirTemp("", "command-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(shared)
+	return s.M.Run()
 }
 
 // binary runs an application as a process. An exit code that its help does not

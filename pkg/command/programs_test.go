@@ -20,11 +20,11 @@ import (
 
 const programs = "../../jobs/mle-smoke.yaml"
 
-// playPrograms are settings for a few iterations of two turns each, from the
+// playPrograms are settings for two iterations of two turns each, from the
 // policy that the recipe warms up.
 func playPrograms(t *testing.T) []string {
 	t.Helper()
-	return append(from(warmPrograms(t)), "env.max_turns=2", "rollout.prompts=2", "schedule.iterations=3", "evaluation.samples=1", "evaluation.steps=0")
+	return append(from(warmPrograms(t)), "env.max_turns=2", "rollout.prompts=2", "evaluation.samples=1", "evaluation.steps=0")
 }
 
 // from are settings for a run from a policy of another.
@@ -38,8 +38,7 @@ func warmPrograms(t *testing.T) string {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}
-	dir := filepath.Join(t.TempDir(), "warm")
-	lathe(t, exitcode.OK, runArgs(dir, programs, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "evaluation.samples=1", "evaluation.steps=0")...)
+	dir := made(t, programs, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "evaluation.samples=1", "evaluation.steps=0")
 	return filepath.Join(dir, "policy", "v000000")
 }
 

@@ -17,7 +17,7 @@ import (
 // policy of another; one that takes the scores of another does, to the byte.
 func TestTakenScores(t *testing.T) {
 	t.Parallel()
-	settings := append(playPrograms(t), "schedule.iterations=2", "factors=[duration]")
+	settings := append(playPrograms(t), "factors=[duration]")
 	folder := t.TempDir()
 	carry := func(name string, more ...string) (policy, said string) { // the logs of its score tasks
 		t.Helper()

@@ -59,7 +59,7 @@ func (t *team) multiplyMatrix(p product, threads int) {
 				x.i1 = min(p.m, x.i0+rows)
 				x.a = atLeast(x.a, x.rowTiles()*amxRows*x.depth())
 				t.round(x.rowTiles(), threads, (*matrix).roundTiles)
-				x.divide(threads)
+				x.grid(threads)
 				t.share(x.rowTasks*x.columnTasks, threads, (*matrix).tiles)
 			}
 		}
@@ -115,7 +115,7 @@ func (x *matrix) roundTiles(task int, ws *workspace) {
 	if !x.aTransposed {
 		for n := from; n < to; n++ {
 			i, rows, tile := x.tile(n)
-			x.roundRows(tile, i, rows)
+			x.roundA(tile, i, rows)
 		}
 		return
 	}
@@ -135,8 +135,8 @@ func (x *matrix) tile(n int) (first, rows int, rounded []uint16) {
 	return first, min(amxRows, x.i1-first), x.a[n*amxRows*x.depth():]
 }
 
-// roundRows rounds rows of A from row i on.
-func (x *matrix) roundRows(tile []uint16, i, rows int) {
+// roundA rounds rows of A from row i on.
+func (x *matrix) roundA(tile []uint16, i, rows int) {
 	whole := (x.k1 - x.k0) / PairBlock
 	for row := range rows {
 		dst, src := tile[row*PairBlock:], x.product.a[(i+row)*x.lda+x.k0:]
@@ -155,9 +155,9 @@ func (x *matrix) roundRows(tile []uint16, i, rows int) {
 	}
 }
 
-// divide chooses the grid of tasks over a part: panels of one task stay in a cache, and
+// grid chooses the grid of tasks over a part: panels of one task stay in a cache, and
 // each thread has some tasks.
-func (x *matrix) divide(threads int) {
+func (x *matrix) grid(threads int) {
 	count := panels(x.j1 - x.j0)
 	x.columnTasks = (count*panelWidth*x.depth() + groupValues - 1) / groupValues
 	x.columnTasks, x.rowTasks = min(x.columnTasks, count), 1

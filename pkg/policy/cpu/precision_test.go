@@ -404,11 +404,11 @@ func TestInferenceHoldsNoFloat32Copy(t *testing.T) {
 // all of one block.
 func TestLongSequencesKeepLittle(t *testing.T) {
 	c := tinyConfig()
-	c.NumHiddenLayers, c.HiddenSize, c.IntermediateSize, c.MaxPositionEmbeddings = 24, 64, 256, 4096
-	const n = 4096
+	c.NumHiddenLayers, c.HiddenSize, c.IntermediateSize, c.MaxPositionEmbeddings = 24, 64, 256, 2048
+	const n = 2048
 	e := precise(t, c, "float32", 2, true)
 	dense := e.layerBytesPerToken() * c.NumHiddenLayers * n
-	e.limits.chunkTokens = 1000
+	e.limits.chunkTokens = 500
 	batch := policytest.Batch(c, 1, n)
 	bytes := allocated(func() {
 		gradients(t, e, batch, policy.Coefficients{LogProb: policytest.Coefficients(batch, 1), Entropy: policytest.Coefficients(batch, 2)}, 1)

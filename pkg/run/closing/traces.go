@@ -15,6 +15,12 @@ type Scored struct {
 	Score shard.Score
 }
 
+// TraceName names a trace in a run.
+type TraceName struct {
+	Iteration int // in which it was sampled
+	shard.TraceName
+}
+
 // Traces reads the traces of a shard that has ended, as its last waves have them.
 func Traces(ctx context.Context, r *rundir.Run, ref Ref) ([]Scored, error) {
 	n := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}

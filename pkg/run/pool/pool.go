@@ -140,8 +140,8 @@ type gatherer struct {
 	run         *rundir.Run
 	which       Selection
 	composition credit.Composition
-	tasks       map[int]map[string]string             // task of each instance, by iteration
-	fates       map[traceName]map[int]shard.LedgerRow // by segment
+	tasks       map[int]map[string]string                     // task of each instance, by iteration
+	fates       map[closing.TraceName]map[int]shard.LedgerRow // by segment
 
 	rows  []shard.PoolRow
 	count RunCount
@@ -151,7 +151,7 @@ func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer
 	composition, err := credit.New(r.Recipe.CreditSpec())
 	return &gatherer{
 		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{},
-		fates: map[traceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
+		fates: map[closing.TraceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
 	}, err
 }
 
@@ -169,7 +169,7 @@ func (g *gatherer) gather() error {
 		}
 		closed++
 		for _, row := range ledger {
-			name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
+			name := closing.TraceName{Iteration: int(row.IterationSampled), TraceName: shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
 			if g.fates[name] == nil {
 				g.fates[name] = map[int]shard.LedgerRow{}
 			}
@@ -182,12 +182,6 @@ func (g *gatherer) gather() error {
 		}
 	}
 	return nil
-}
-
-// traceName names a trace in a run.
-type traceName struct {
-	iteration int
-	shard.TraceName
 }
 
 // iteration gathers the segments that an iteration was closed with.
@@ -207,7 +201,7 @@ func (g *gatherer) iteration(k int) error {
 		}
 		for _, scored := range traces {
 			t := judge(scored)
-			name := traceName{ref.Iteration, t.rows[0].Name()}
+			name := closing.TraceName{Iteration: ref.Iteration, TraceName: t.rows[0].Name()}
 			if err := g.trace(t, tasks[name.InstanceID], g.fates[name]); err != nil {
 				return err
 			}

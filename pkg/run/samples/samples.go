@@ -122,30 +122,24 @@ func Read(ctx context.Context, r *rundir.Run, k int) ([]Group, error) {
 	return x.groups, nil
 }
 
-// traceName names a trace in a run.
-type traceName struct {
-	iteration int
-	shard.TraceName
-}
-
 type reader struct {
 	ctx          context.Context
 	run          *rundir.Run
 	tokenizer    *tokenizer.Tokenizer
 	answers      map[string]string // by task
 	plans        map[int]map[string]shard.Instance
-	dispositions map[traceName][]string
-	batch        map[traceName][]shard.Sequence
+	dispositions map[closing.TraceName][]string
+	batch        map[closing.TraceName][]shard.Sequence
 
 	groups []Group
-	at     map[traceName]int // index of a group, by a name without a sample
+	at     map[closing.TraceName]int // index of a group, by a name without a sample
 }
 
 // prepare reads what the traces of iteration k are joined with. Without a batch yet there
 // are no dispositions and no advantages.
 func (x *reader) prepare(k int) error {
-	x.answers, x.plans, x.at = map[string]string{}, map[int]map[string]shard.Instance{}, map[traceName]int{}
-	x.dispositions, x.batch = map[traceName][]string{}, map[traceName][]shard.Sequence{}
+	x.answers, x.plans, x.at = map[string]string{}, map[int]map[string]shard.Instance{}, map[closing.TraceName]int{}
+	x.dispositions, x.batch = map[closing.TraceName][]string{}, map[closing.TraceName][]shard.Sequence{}
 	tasks, _, err := shard.Read[shard.TaskRow](x.ctx, x.run.Dir.Tasks(), x.run.Graph.Reading(0))
 	if err != nil {
 		return err
@@ -161,7 +155,7 @@ func (x *reader) prepare(k int) error {
 		return err
 	}
 	for _, row := range ledger {
-		name := traceName{int(row.IterationSampled), shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
+		name := closing.TraceName{Iteration: int(row.IterationSampled), TraceName: shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
 		disposition := row.Fate
 		if row.Reason != "" {
 			disposition += ": " + row.Reason
@@ -173,7 +167,7 @@ func (x *reader) prepare(k int) error {
 		return err
 	}
 	for _, s := range sequences {
-		name := traceName{int(s.IterationSampled), shard.TraceName{InstanceID: s.InstanceID, Sample: s.Sample}}
+		name := closing.TraceName{Iteration: int(s.IterationSampled), TraceName: shard.TraceName{InstanceID: s.InstanceID, Sample: s.Sample}}
 		x.batch[name] = append(x.batch[name], s)
 	}
 	return nil
@@ -191,7 +185,7 @@ func (x *reader) shard(ref closing.Ref) error {
 	}
 	for _, t := range traces {
 		row := plan[t.Score.InstanceID]
-		group := traceName{ref.Iteration, shard.TraceName{InstanceID: t.Score.InstanceID}}
+		group := closing.TraceName{Iteration: ref.Iteration, TraceName: shard.TraceName{InstanceID: t.Score.InstanceID}}
 		i, known := x.at[group]
 		if !known {
 			i = len(x.groups)
@@ -222,7 +216,7 @@ func (x *reader) plan(k int) (map[string]shard.Instance, error) {
 }
 
 func (x *reader) response(iteration int, t closing.Scored) Response {
-	name := traceName{iteration, t.Rows[0].Name()}
+	name := closing.TraceName{Iteration: iteration, TraceName: t.Rows[0].Name()}
 	s := t.Score
 	r := Response{
 		Sample: int(s.Sample), Reward: s.Reward, Parts: s.RewardParts, Outcome: s.Outcome, Extracted: s.Extracted, Feedback: s.Feedback,
