@@ -35,6 +35,7 @@ func Defaults() Recipe {
 				AssistantSuffix: "<|end|>",
 			},
 		},
+		Start:      Start{Optimizer: StartFresh, Curriculum: StartFresh},
 		WarmStart:  WarmStart{Chunk: 100, Batch: 32, Optimizer: warm},
 		Env:        defaultEnv(),
 		Data:       defaultData(),

@@ -23,6 +23,7 @@ type Recipe struct {
 	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
 	Preset      string              `yaml:"preset"`      // fills select, advantage, factors, weight and loss; see Presets
 	Policy      Policy              `yaml:"policy"`
+	Start       Start               `yaml:"start"`
 	WarmStart   WarmStart           `yaml:"warm_start"`
 	Env         Env                 `yaml:"env"`
 	Data        Data                `yaml:"data"`
@@ -327,6 +328,12 @@ type Schedule struct {
 	// Iterations of rollout, score, buffer and learn. 0 makes the policy of the
 	// warm start and measures it: supervised learning alone.
 	Iterations int `yaml:"iterations"`
+	// DecayEnds are the iterations at which the decay of the learning rate ends:
+	// up to the first the rate is that of a run of so many iterations, from there
+	// to the second that of a run of so many, and so on; after the last it stays
+	// as it was there. Empty for schedule.iterations. A run that is extended says
+	// so what becomes of its rate.
+	DecayEnds []int `yaml:"decay_ends"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
 	Staleness int `yaml:"staleness"`

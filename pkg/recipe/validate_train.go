@@ -61,6 +61,12 @@ func (r *Recipe) checkScore(c *config.Checker) {
 func (r *Recipe) checkSchedule(c *config.Checker) {
 	s := r.Schedule
 	c.Between("schedule.iterations", s.Iterations, 0, maxNodes)
+	for i, end := range s.DecayEnds {
+		if end < 1 || i > 0 && end <= s.DecayEnds[i-1] {
+			c.Add("schedule.decay_ends", s.DecayEnds, "must be iterations, from 1, in ascending order")
+			break
+		}
+	}
 	c.AtLeast("schedule.staleness", s.Staleness, 0)
 	c.AtLeast("schedule.sync_every", s.SyncEvery, 1)
 	if !(s.Oversample >= 1 && s.Oversample <= 16) {

@@ -260,6 +260,9 @@ func identityRows(r *rundir.Run, s Summary) [][2]string {
 		{"seed", fmt.Sprint(s.Seed)},
 		{"recipe sha256", s.RecipeSHA256},
 	}
+	for _, line := range r.Lineage() {
+		rows = append(rows, [2]string{"lineage", line})
+	}
 	for _, choice := range s.Composition {
 		rows = append(rows, [2]string{choice.Axis, choice.Text})
 	}

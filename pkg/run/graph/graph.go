@@ -68,6 +68,13 @@ type Graph struct {
 	// Who the run is, as its manifests say.
 	RunID        string
 	RecipeSHA256 string
+	Extended     []Extended // recipes before this one, the first first; the run was extended after each
+}
+
+// Extended is a recipe that a run was made with until it was extended.
+type Extended struct {
+	Iterations   int    `json:"iterations"` // that it had
+	RecipeSHA256 string `json:"recipe_sha256"`
 }
 
 // PlanRows is the number of instances in an iteration's plan: m·B.
@@ -280,6 +287,9 @@ func (g Graph) warmOutputs(t Task) []string {
 	outputs := []string{d.Warm(k), d.WarmOptimizer(k)}
 	if k == g.WarmChunks() {
 		outputs = []string{d.Policy(0)}
+		if g.Recipe.Start.KeepsOptimizer() {
+			outputs = append(outputs, d.Optimizer(0))
+		}
 	}
 	if k == 1 && g.Recipe.Policy.LoRA != nil {
 		outputs = append(outputs, d.Base())

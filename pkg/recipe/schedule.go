@@ -1,6 +1,9 @@
 package recipe
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // KeepEvery is how many policy versions lie between two that are kept; 0 keeps all.
 type KeepEvery int
@@ -30,4 +33,14 @@ func (s Schedule) KeepsEvery() int {
 			}
 		}
 	}
+}
+
+// DecayEnd is the iteration at which the decay ends that the learning rate of iteration
+// k, from 1, follows.
+func (s Schedule) DecayEnd(k int) int {
+	if len(s.DecayEnds) == 0 {
+		return s.Iterations
+	}
+	at, _ := slices.BinarySearch(s.DecayEnds, k)
+	return s.DecayEnds[min(at, len(s.DecayEnds)-1)]
 }
