@@ -207,6 +207,10 @@ func (r *Recipe) applyPreset() error {
 		return err
 	}
 	r.Select, r.Advantage.AdvantageSettings, r.Factors, r.Weight, r.Loss = filled.Select, filled.Advantage, filled.Factors, filled.Weight, filled.Loss
+	r.Schedule.BatchSegments = 0
+	if filled.DynamicSampling {
+		r.Schedule.BatchSegments = BatchFull
+	}
 	r.Policy.Critic = CriticNone
 	if filled.Advantage.Critic() {
 		r.Policy.Critic = CriticHead

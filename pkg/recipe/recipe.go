@@ -196,8 +196,9 @@ func (Scaffold) Choices(field string) []string {
 
 // Reward says what a segment is worth. The settings of a choice stand under its name.
 type Reward struct {
-	Name     string          `yaml:"name"` // which reward
-	Variants config.Variants `yaml:",inline"`
+	Name     string           `yaml:"name"`     // which reward
+	Overlong *credit.Overlong `yaml:"overlong"` // soft overlong punishment (DAPO), added to it; null for none
+	Variants config.Variants  `yaml:",inline"`
 }
 
 // Choices lists the rewards.
@@ -359,8 +360,9 @@ type Schedule struct {
 	// select, which may take several iterations (MLE-RL §5.1: 64). Until
 	// then they wait with their credit, and the policy is not updated; then all
 	// that wait are learned from, oldest first. Those that wait at the end of the
-	// run are dropped. 0 makes a batch of each iteration.
-	BatchSegments int `yaml:"batch_segments"`
+	// run are dropped. 0 makes a batch of each iteration; full is rollout.prompts ×
+	// rollout.group (dynamic sampling of DAPO, where select drops constant groups).
+	BatchSegments BatchSegments `yaml:"batch_segments"`
 	// Quorum is the share of an iteration's shards that must be done, the
 	// rest having failed for good, for the run to go on without them.
 	Quorum float64 `yaml:"quorum"`

@@ -44,3 +44,22 @@ func (s Schedule) DecayEnd(k int) int {
 	at, _ := slices.BinarySearch(s.DecayEnds, k)
 	return s.DecayEnds[min(at, len(s.DecayEnds)-1)]
 }
+
+// BatchSegments is after how many retained segments a batch is closed; 0 for each
+// iteration's.
+type BatchSegments int
+
+// BatchFull is as many as an iteration samples responses.
+const BatchFull BatchSegments = math.MinInt32
+
+// Words are the values that are no number.
+func (BatchSegments) Words() map[string]int { return map[string]int{"full": int(BatchFull)} }
+
+// BatchSegments is after how many retained segments a batch is closed; 0 for each
+// iteration's.
+func (r *Recipe) BatchSegments() int {
+	if r.Schedule.BatchSegments == BatchFull {
+		return r.Rollout.Prompts * r.Rollout.Group
+	}
+	return int(r.Schedule.BatchSegments)
+}

@@ -74,7 +74,9 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 	}
 	c.NotNegative("schedule.close_after_seconds", s.CloseAfterSeconds)
 	c.Choice("schedule.late", s.Late)
-	c.AtLeast("schedule.batch_segments", s.BatchSegments, 0)
+	if s.BatchSegments != BatchFull {
+		c.AtLeast("schedule.batch_segments", int(s.BatchSegments), 0)
+	}
 	if !(s.Quorum > 0 && s.Quorum <= 1) {
 		c.Add("schedule.quorum", s.Quorum, "must be above 0 and at most 1")
 	}

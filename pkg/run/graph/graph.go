@@ -179,7 +179,7 @@ func (g Graph) Carries() bool { return g.MayBeLate() && g.Recipe.Schedule.Late =
 // Waits reports whether segments of iteration k may wait for the batch of a later
 // one.
 func (g Graph) Waits(k int) bool {
-	return g.Recipe.Schedule.BatchSegments > 0 && k > 0 && k < g.Recipe.Schedule.Iterations
+	return g.Recipe.BatchSegments() > 0 && k > 0 && k < g.Recipe.Schedule.Iterations
 }
 
 // LastLearn is the node that makes policy version k.
