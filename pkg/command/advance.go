@@ -133,6 +133,7 @@ func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer
 	if result.Done {
 		return true, finishSlurm(ctx, out, opened)
 	}
+	sealMetrics(ctx, opened, iterationsDone(opened))
 	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
 	return false, nil
 }

@@ -22,8 +22,8 @@ func (o *LaunchOptions) runOrRecipe() {
 	}
 }
 
-// changed opens the run and resolves the recipe that the settings have it go on with; nil
-// if it goes on with its own.
+// changed opens the run and resolves the recipe that the settings extend it by; nil
+// if they change nothing.
 func (o LaunchOptions) changed(ctx context.Context) (*rundir.Run, *recipe.Resolved, error) {
 	opened, err := openRun(ctx, o.Run)
 	if err != nil || len(o.Set) == 0 {
@@ -35,13 +35,13 @@ func (o LaunchOptions) changed(ctx context.Context) (*rundir.Run, *recipe.Resolv
 	}
 	state, err := status.ReadState(ctx, opened)
 	if err == nil && state != status.StateDone {
-		err = exitcode.WithHint(exitcode.Usagef("--set: run %q is %s, and only a finished run may go on with other settings", o.Run, state),
+		err = exitcode.WithHint(exitcode.Usagef("--set: run %q is %s, and only a finished run is extended", o.Run, state),
 			"finish it first: lathe run %s", o.Run)
 	}
 	return opened, changed, err
 }
 
-// extend opens the run, and has it go on with the settings if there are any.
+// extend opens the run, and extends it by the settings if there are any.
 func (o LaunchOptions) extend(ctx context.Context) (*rundir.Run, error) {
 	opened, changed, err := o.changed(ctx)
 	if err != nil || changed == nil {

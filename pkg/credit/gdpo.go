@@ -13,7 +13,7 @@ import (
 //go:embed gdpo.go
 var gdpoSource string
 
-var _ = config.Docs[GDPO](gdpoSource)
+var _ = config.Docs[GDPO](gdpoSource) && config.Docs[GDPOPart](gdpoSource)
 
 // GDPO normalises each part of the reward within its group, adds the parts up, and
 // normalises the sum over the iteration (GDPO, arXiv 2601.05242; TRL's
@@ -25,8 +25,27 @@ var _ = config.Docs[GDPO](gdpoSource)
 // A part that a response does not have counts nowhere; a part that is equal in all of a
 // group gives 0.
 type GDPO struct {
-	Weights map[string]float64 `yaml:"weights"` // by name of a part of the reward; empty: every part, with weight 1
-	Epsilon float64            `yaml:"epsilon"` // ε
+	Parts   []GDPOPart `yaml:"parts"`   // parts of the reward that count; empty: every part, with weight 1
+	Epsilon float64    `yaml:"epsilon"` // ε
+}
+
+// GDPOPart is a part of the reward.
+type GDPOPart struct {
+	Name   string  `yaml:"name"`   // as the environment has it
+	Weight float64 `yaml:"weight"` // weight_k
+}
+
+// weight is that of a part; 0 for one that does not count.
+func (s GDPO) weight(part string) float64 {
+	if len(s.Parts) == 0 {
+		return 1
+	}
+	for _, p := range s.Parts {
+		if p.Name == part {
+			return p.Weight
+		}
+	}
+	return 0
 }
 
 func init() {
@@ -54,7 +73,7 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 		}
 		taking++
 		for _, part := range g.Traces[s.Trace].verdict(s).RewardParts {
-			if _, weighed := a.Weights[part.Name]; len(a.Weights) > 0 && !weighed {
+			if a.weight(part.Name) == 0 {
 				continue
 			}
 			if !isFinite(part.Value) {
@@ -68,7 +87,7 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 	}
 	if taking > 0 && len(parts) == 0 {
 		return exitcode.WithHint(exitcode.Dataf("advantage gdpo: no response of the group has a part of the reward that is weighed"),
-			"the environment must return reward parts; advantage.gdpo.weights names those that count")
+			"the environment must return reward parts; advantage.gdpo.parts names those that count")
 	}
 	for _, name := range sortedKeys(parts) {
 		values := make([]float64, 0, len(parts[name]))
@@ -79,13 +98,9 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 		if isConstant(values) {
 			continue
 		}
-		weight := 1.0
-		if len(a.Weights) > 0 {
-			weight = a.Weights[name]
-		}
 		centre, scale := mean(values), std(values, 1)
 		for j, i := range of {
-			segments[i].Advantage += weight * (values[j] - centre) / (scale + a.Epsilon)
+			segments[i].Advantage += a.weight(name) * (values[j] - centre) / (scale + a.Epsilon)
 		}
 	}
 	return nil

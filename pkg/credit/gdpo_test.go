@@ -32,7 +32,7 @@ func TestGDPO(t *testing.T) {
 		groups[g].Traces = append(groups[g].Traces, credit.Trace{Score: shard.Score{Outcome: string(shard.OutcomeInfra)}})
 		segments[g] = append(segments[g], credit.Segment{Trace: 3})
 	}
-	advantage, err := credit.AdvantageAxis.Make("gdpo", &credit.GDPO{Weights: map[string]float64{"a": 1, "b": .5}, Epsilon: 1e-4})
+	advantage, err := credit.AdvantageAxis.Make("gdpo", &credit.GDPO{Parts: []credit.GDPOPart{{Name: "a", Weight: 1}, {Name: "b", Weight: .5}}, Epsilon: 1e-4})
 	if err != nil {
 		t.Fatal(err)
 	}

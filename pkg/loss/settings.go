@@ -33,7 +33,7 @@ type Loss struct {
 	DualClip      float64  `yaml:"dual_clip" json:"dual_clip"`                                              // c > 1; 0 for none. TRL's delta is the same bound
 	TauPositive   float64  `yaml:"tau_positive" json:"tau_positive"`                                        // sapo: τ of tokens with A > 0
 	TauNegative   float64  `yaml:"tau_negative" json:"tau_negative"`                                        // sapo: τ of the others
-	Tokens        Tokens   `yaml:"tokens" json:"tokens"`                                                    //
+	Tokens        Tokens   `yaml:"tokens" json:"tokens"`                                                    // tokens that are treated apart
 	RatioClamp    float64  `yaml:"ratio_clamp" json:"ratio_clamp"`                                          // bound on |log ratio| before exp; 0 for none
 	KL            KL       `yaml:"kl" json:"kl"`                                                            //
 	Value         Value    `yaml:"value" json:"value"`                                                      //

@@ -1,11 +1,18 @@
 package loss
 
 import (
+	_ "embed"
 	"math"
 	"slices"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
+
+//go:embed tokens.go
+var tokensSource string
+
+var _ = config.Docs[Tokens](tokensSource)
 
 // Tokens treats some tokens apart. Which is decided in each gradient unit by itself, under
 // the policy before the optimizer step, so that it depends on no shard. Their sources

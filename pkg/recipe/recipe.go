@@ -23,7 +23,7 @@ type Recipe struct {
 	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
 	Preset      string              `yaml:"preset"`      // fills select, advantage, factors, weight and loss; see Presets
 	Policy      Policy              `yaml:"policy"`
-	Start       Start               `yaml:"start"`
+	Start       Start               `yaml:"start"` // what is taken over of another run
 	WarmStart   WarmStart           `yaml:"warm_start"`
 	Env         Env                 `yaml:"env"`
 	Data        Data                `yaml:"data"`
@@ -329,11 +329,9 @@ type Schedule struct {
 	// Iterations of rollout, score, buffer and learn. 0 makes the policy of the
 	// warm start and measures it: supervised learning alone.
 	Iterations int `yaml:"iterations"`
-	// DecayEnds are the iterations at which the decay of the learning rate ends:
-	// up to the first the rate is that of a run of so many iterations, from there
-	// to the second that of a run of so many, and so on; after the last it stays
-	// as it was there. Empty for schedule.iterations. A run that is extended says
-	// so what becomes of its rate.
+	// DecayEnds are iterations: up to the first the learning rate is that of a run
+	// of so many, then that of a run as long as the second, and so on; after the
+	// last it stays. Empty for schedule.iterations.
 	DecayEnds []int `yaml:"decay_ends"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
@@ -443,19 +441,19 @@ func (EvaluationSet) Choices(field string) []string {
 // Evaluation measures policies on held-out problems: those of the test split, and
 // those of other sets that the environment has.
 type Evaluation struct {
-	Role         string  `yaml:"role"`           // of the test split: benchmark, validation, ood or train, as of a set
-	Problems     int     `yaml:"problems"`       // of the test split, in order
-	Samples      int     `yaml:"samples"`        // n of avg@n
-	Temperature  float64 `yaml:"temperature"`    // of the n samples
-	TopK         int     `yaml:"top_k"`          // of the n samples: sample from the k most probable tokens; 0 for all
-	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
-	Steps        int     `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
-	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
-	Seconds      float64 `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
-	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
-	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
-	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
-	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
+	Role         string        `yaml:"role"`           // of the test split: benchmark, validation, ood or train, as of a set
+	Problems     int           `yaml:"problems"`       // of the test split, in order
+	Samples      int           `yaml:"samples"`        // n of avg@n
+	Temperature  float64       `yaml:"temperature"`    // of the n samples
+	TopK         int           `yaml:"top_k"`          // of the n samples: sample from the k most probable tokens; 0 for all
+	TopP         float64       `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
+	Steps        int           `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
+	Scaffold     string        `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
+	Seconds      float64       `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
+	Greedy       bool          `yaml:"greedy"`         // one greedy chain beside the samples
+	Every        EvaluateEvery `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run; auto: so that a run of 10 iterations or more has a curve of three to six points, and 0 where scores take minutes
+	MaxNewTokens int           `yaml:"max_new_tokens"` // 0: as in rollout
+	Shards       int           `yaml:"shards"`         // array tasks; no number changes the result
 
 	Sets []EvaluationSet `yaml:"sets"` // measured beside the test split
 }

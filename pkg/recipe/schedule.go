@@ -23,16 +23,10 @@ func (s Schedule) KeepsEvery() int {
 	if s.KeepEvery != KeepAuto {
 		return int(s.KeepEvery)
 	}
-	for tens := 1; ; tens *= 10 {
-		for _, digit := range []int{1, 2, 5} {
-			switch every := digit * tens; {
-			case s.Iterations <= every*mostKept && every == 1:
-				return 0
-			case s.Iterations <= every*mostKept:
-				return every
-			}
-		}
+	if every := leastRound(s.Iterations, mostKept); every > 1 {
+		return every
 	}
+	return 0
 }
 
 // DecayEnd is the iteration at which the decay ends that the learning rate of iteration
@@ -62,4 +56,41 @@ func (r *Recipe) BatchSegments() int {
 		return r.Rollout.Prompts * r.Rollout.Group
 	}
 	return int(r.Schedule.BatchSegments)
+}
+
+// EvaluateEvery is how many policy versions lie between two that are measured; 0 measures
+// the first and the last alone.
+type EvaluateEvery int
+
+// EvaluateAuto measures a few, whatever the length of the run.
+const EvaluateAuto EvaluateEvery = math.MinInt32
+
+// Words are the values that are no number.
+func (EvaluateEvery) Words() map[string]int { return map[string]int{"auto": int(EvaluateAuto)} }
+
+// Under auto, runs of fewer iterations are measured before and after alone, and longer ones
+// at most so many times after version 0.
+const leastForCurve, mostMeasured = 10, 5
+
+// EvaluatesEvery is the distance of measured versions; 0 measures the first and the last
+// alone.
+func (r *Recipe) EvaluatesEvery() int {
+	if r.Evaluation.Every != EvaluateAuto {
+		return int(r.Evaluation.Every)
+	}
+	if traits, err := r.Traits(); err != nil || traits.Slow || r.Schedule.Iterations < leastForCurve {
+		return 0
+	}
+	return leastRound(r.Schedule.Iterations, mostMeasured)
+}
+
+// leastRound is the least of 1, 2, 5, 10, 20, 50 … of which total has at most so many.
+func leastRound(total, most int) int {
+	for tens := 1; ; tens *= 10 {
+		for _, digit := range []int{1, 2, 5} {
+			if every := digit * tens; total <= every*most {
+				return every
+			}
+		}
+	}
 }

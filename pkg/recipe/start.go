@@ -1,6 +1,15 @@
 package recipe
 
-import "github.com/lathe-rl/lathe/pkg/config"
+import (
+	_ "embed"
+
+	"github.com/lathe-rl/lathe/pkg/config"
+)
+
+//go:embed start.go
+var startSource string
+
+var _ = config.Docs[Start](startSource)
 
 // Start says what a run takes over of another beside its policy, where policy.path is a
 // policy version of a run.
@@ -21,6 +30,7 @@ func (s Start) KeepsOptimizer() bool { return s.Optimizer == StartKeep }
 // KeepsCurriculum reports whether the run begins with another's curriculum state.
 func (s Start) KeepsCurriculum() bool { return s.Curriculum == StartKeep }
 
+// checkStart checks the section start.
 func (r *Recipe) checkStart(c *config.Checker) {
 	c.Choice("start.optimizer", r.Start.Optimizer)
 	c.Choice("start.curriculum", r.Start.Curriculum)

@@ -17,7 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// extend has a run go on with settings, to its end.
+// extend extends a run by settings, to its end.
 func extend(t *testing.T, r *rundir.Run, settings ...string) *rundir.Run {
 	t.Helper()
 	changed, err := r.Change(t.Context(), settings)
@@ -63,11 +63,11 @@ func TestExtendedIsMadeInOneGo(t *testing.T) {
 }
 
 // What would change the past is refused, with what to do instead.
-func TestWhatARunMayNotGoOnWith(t *testing.T) {
+func TestWhatDoesNotExtendARun(t *testing.T) {
 	t.Parallel()
 	r := runtest.Finish(t, runtest.Smoke(), "schedule.iterations=2", "optimizer.decay=cosine", "optimizer.learning_rate=1e-3", "optimizer.warmup_steps=0")
 	for setting, want := range map[string][2]string{
-		"rollout.group=2":                             {"cannot go on with rollout.group: was ", "--from "},
+		"rollout.group=2":                             {"cannot be extended by rollout.group: was ", "--from "},
 		"schedule.iterations=1":                       {"schedule.iterations: got 1, and run ", ""},
 		"schedule.iterations=4":                       {"schedule.decay_ends: got [], with which iteration 1 would have learned at rate 0.000854, and it learned at 0.0005", "--set schedule.decay_ends=[2] leaves it where it ended, at 0; --set schedule.decay_ends=[2,4] gives the rest the rates of a run of 4 iterations, from 0.000146 on"},
 		"schedule={iterations: 4, decay_ends: [3,4]}": {"schedule.decay_ends: got [3,4], with which iteration 1 ", ""},

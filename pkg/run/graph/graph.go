@@ -342,7 +342,7 @@ func (g Graph) EvaluatedVersions() []int {
 	}
 	last := g.Recipe.Schedule.Iterations
 	versions := []int{0}
-	if every := g.Recipe.Evaluation.Every; every > 0 {
+	if every := g.Recipe.EvaluatesEvery(); every > 0 {
 		for v := every; v < last; v += every {
 			versions = append(versions, v)
 		}

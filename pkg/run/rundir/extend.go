@@ -16,11 +16,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
-// mayChange are the settings that a finished run may go on with: what it has made is,
+// mayChange are the settings that an extension may change: what it has made is,
 // to the byte, what it would have made with them. A name that ends with a dot is a section.
 var mayChange = []string{"description", "schedule.iterations", "schedule.decay_ends", "schedule.max_attempts", "evaluation.every", "resources."}
 
-// Change resolves the recipe with which a finished run goes on. What has been made must
+// Change resolves the recipe that extends a finished run. What has been made must
 // not be what other settings would have made; the error says what to do instead. Without
 // a change it gives nil.
 func (r *Run) Change(ctx context.Context, settings []string) (*recipe.Resolved, error) {
@@ -40,8 +40,8 @@ func (r *Run) Change(ctx context.Context, settings []string) (*recipe.Resolved, 
 		if !slices.ContainsFunc(mayChange, func(may string) bool {
 			return c.Path == may || strings.HasSuffix(may, ".") && strings.HasPrefix(c.Path, may)
 		}) {
-			return nil, exitcode.WithHint(exitcode.Usagef("run %q cannot go on with %s: what it has made was made with the other", r.Dir, c),
-				"a run may go on with other values of %s; to change more, start a run from its last policy: lathe run RECIPE --run NEW --from %s --set …",
+			return nil, exitcode.WithHint(exitcode.Usagef("run %q cannot be extended by %s: what it has made was made with the other", r.Dir, c),
+				"an extension may change %s; to change more, start a run from its last policy: lathe run RECIPE --run NEW --from %s --set …",
 				strings.Join(mayChange, ", "), r.Dir)
 		}
 	}
@@ -102,13 +102,13 @@ func (r *Run) endIsOpen(ctx context.Context) error {
 		}
 	}
 	if dropped > 0 {
-		return exitcode.WithHint(exitcode.Usagef("run %q cannot go on: its last iteration dropped %d segments because the run ended, and with more iterations they would have been kept", r.Dir, dropped),
+		return exitcode.WithHint(exitcode.Usagef("run %q cannot be extended: its last iteration dropped %d segments because the run ended, and with more iterations they would have been kept", r.Dir, dropped),
 			"start a run from its last policy: lathe run RECIPE --run NEW --from %s", r.Dir)
 	}
 	return nil
 }
 
-// Extend has a finished run go on with another recipe, which [Run.Change] has checked.
+// Extend extends a finished run by another recipe, which [Run.Change] has checked.
 // The recipes before it stay, and what was made with them is the run's.
 func (r *Run) Extend(ctx context.Context, resolved *recipe.Resolved, attempt seal.Attempt, version string) (*Run, error) {
 	m := createManifest(r.Identity, version)
@@ -129,7 +129,7 @@ func AwaitExtension(ctx context.Context, dir graph.Dir, times int) error {
 	return err
 }
 
-// readRecipes reads the recipe of a run and those that it went on with, the last one last.
+// readRecipes reads the recipe of a run and those that extended it, the last one last.
 func readRecipes(ctx context.Context, dir graph.Dir) (texts [][]byte, manifests []seal.Manifest, err error) {
 	for n := 0; ; n++ {
 		text, m, err := seal.OpenDocument(ctx, dir.Extension(n), seal.Options{})
@@ -145,8 +145,7 @@ func readRecipes(ctx context.Context, dir graph.Dir) (texts [][]byte, manifests 
 	}
 }
 
-// readGraph is the graph of a run by the recipe that it goes on with, which stands in
-// text.
+// readGraph is the graph of a run by its newest recipe, the last of texts.
 func readGraph(ctx context.Context, dir graph.Dir) (g graph.Graph, texts [][]byte, err error) {
 	texts, manifests, err := readRecipes(ctx, dir)
 	if err != nil {

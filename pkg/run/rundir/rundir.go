@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ type Run struct {
 	Identity Identity
 	Recipe   recipe.Recipe
 	Graph    graph.Graph
-	// RecipeBytes is the recipe that the run goes on with, as stored.
+	// RecipeBytes is the newest recipe of the run, as stored.
 	RecipeBytes []byte
 	// Notes are what whoever has just made the run should know of it.
 	Notes []string
@@ -129,7 +130,7 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	if err != nil {
 		return fmt.Errorf("reading the recipe of run %q: %w", r.Dir, err)
 	}
-	if bytes.Equal(own, resolved.YAML) || bytes.Equal(own, keepingAll(resolved.YAML)) {
+	if slices.ContainsFunc(append(asBefore(resolved.YAML), resolved.YAML), func(text []byte) bool { return bytes.Equal(own, text) }) {
 		return nil
 	}
 	differences, err := config.Differences(own, resolved.YAML)
@@ -143,10 +144,12 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 		"choose another --run folder, or leave the recipe out to resume this run")
 }
 
-// keepingAll is a resolved recipe as it was while runs kept every policy version
-// unless they were told otherwise: one that was made then goes on so.
-func keepingAll(resolved []byte) []byte {
-	return bytes.Replace(resolved, []byte("\n  keep_every: auto\n"), []byte("\n  keep_every: 0\n"), 1)
+// asBefore are a resolved recipe as it was while runs kept every policy version, or
+// measured the first and the last alone, unless they were told otherwise: one that was made
+// then goes on so.
+func asBefore(resolved []byte) [][]byte {
+	onlyEnds := bytes.Replace(resolved, []byte("\n  every: auto\n"), []byte("\n  every: 0\n"), 1)
+	return [][]byte{onlyEnds, bytes.Replace(onlyEnds, []byte("\n  keep_every: auto\n"), []byte("\n  keep_every: 0\n"), 1)}
 }
 
 // mostDifferences bounds what a message says about two recipes.
