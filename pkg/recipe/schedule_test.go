@@ -3,6 +3,7 @@ package recipe_test
 import (
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -35,5 +36,48 @@ func TestKeepsEvery(t *testing.T) {
 		if kept := 1 + (iterations+every-1)/every; kept > 21 {
 			t.Fatalf("%d iterations keep %d versions", iterations, kept)
 		}
+	}
+}
+
+// The learning rate of an iteration follows the first end that is not before it, and after
+// the last end that one.
+func TestDecayEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ends []int
+		want []int // of iterations 1 to 6
+	}{
+		{nil, []int{6, 6, 6, 6, 6, 6}},
+		{[]int{4}, []int{4, 4, 4, 4, 4, 4}},
+		{[]int{2, 6}, []int{2, 2, 6, 6, 6, 6}},
+		{[]int{9}, []int{9, 9, 9, 9, 9, 9}},
+	} {
+		s := recipe.Schedule{Iterations: 6, DecayEnds: c.ends}
+		for i, want := range c.want {
+			if got := s.DecayEnd(i + 1); got != want {
+				t.Errorf("ends %v, iteration %d: %d, want %d", c.ends, i+1, got, want)
+			}
+		}
+	}
+}
+
+// By default a run of ten iterations or more has a curve, but not where scores are slow.
+func TestEvaluatesEvery(t *testing.T) {
+	t.Parallel()
+	for iterations, want := range map[int]int{0: 0, 9: 0, 10: 2, 25: 5, 40: 10, 100: 20, 120: 50, 250: 50, 1000: 200} {
+		r := recipe.Defaults()
+		r.Schedule.Iterations = iterations
+		if got := r.EvaluatesEvery(); got != want {
+			t.Errorf("%d iterations: every %d, want %d", iterations, got, want)
+		}
+		if r.Evaluation.Every = 3; r.EvaluatesEvery() != 3 {
+			t.Error("evaluation.every is not kept")
+		}
+	}
+	slow := recipe.Defaults()
+	slow.Env.Name = "mle"
+	slow.Env.Settings, _, _ = env.Defaults("mle")
+	if got := slow.EvaluatesEvery(); got != 0 {
+		t.Errorf("where scores are slow: every %d", got)
 	}
 }
