@@ -31,7 +31,7 @@ func conclusion(s Summary) string {
 		sentence = "So far: " + sentence
 	}
 	if delta := value(after, deltaOf); s.Steps > 0 && delta != nil {
-		sentence += fmt.Sprintf("; %d %s then add %s points", s.Steps, plural(s.Steps, "revision"), change(delta))
+		sentence += fmt.Sprintf("; with %d %s %s points more", s.Steps, plural(s.Steps, "revision"), change(delta))
 		if b := value(before, deltaOf); b != nil {
 			sentence += fmt.Sprintf(" (%s before)", change(b))
 		}
