@@ -240,7 +240,7 @@ func (w *watcher) line(now time.Time) string {
 	}
 	tasks := fmt.Sprintf("%d running", running)
 	if w.finished > 0 {
-		tasks = fmt.Sprintf("%d tasks finished, %s", w.finished, tasks)
+		tasks = fmt.Sprintf("%d finished, %s", w.finished, tasks)
 	}
 	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %s  %s", w.done, total, w.stage, w.shards, tasks, elapsed.Round(time.Second))
 	if w.warming {

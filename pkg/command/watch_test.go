@@ -32,7 +32,7 @@ func TestLogLine(t *testing.T) {
 	out.Reset()
 	w.said = time.Time{}
 	w.watch(drive.Progress{Event: "launched", Task: graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 2}}, Running: 1})
-	if line := out.String(); !strings.Contains(line, "warm start  warm-000002 of 3 checkpoints  1 running") {
+	if line := out.String(); !strings.Contains(line, "warm start  warm-000002 of 3 checkpoints  1 finished, 1 running") {
 		t.Errorf("got %q", line)
 	}
 }
@@ -103,7 +103,7 @@ func TestWarmStartLine(t *testing.T) {
 	w := &watcher{out: io.Discard, run: r, started: now.Add(-40 * time.Second), resumed: -1}
 	w.watch(drive.Progress{Event: "launched", Task: task, Running: 1})
 	w.watch(drive.Progress{Event: "done", Task: task})
-	if line := w.line(now); !strings.Contains(line, "1 tasks finished, ") || !strings.Contains(line, "  loss 1.250  about 1m20s of the warm start left at most") {
+	if line := w.line(now); !strings.Contains(line, "1 finished, ") || !strings.Contains(line, "  loss 1.250  about 1m20s of the warm start left at most") {
 		t.Errorf("got %q", line)
 	}
 }
