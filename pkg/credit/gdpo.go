@@ -23,7 +23,7 @@ var _ = config.Docs[GDPO](gdpoSource) && config.Docs[GDPOPart](gdpoSource)
 //	A_i = (Â_i − mean Â) / (std Â + ε)
 //
 // A part that a response does not have counts nowhere; a part that is equal in all of a
-// group gives 0.
+// group gives 0. Where no response has parts, the reward is the only one.
 type GDPO struct {
 	Parts   []GDPOPart `yaml:"parts"`   // parts of the reward that count; empty: every part, with weight 1
 	Epsilon float64    `yaml:"epsilon"` // ε
@@ -85,9 +85,17 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 			parts[part.Name][i] = part.Value
 		}
 	}
+	if len(parts) == 0 && len(a.Parts) == 0 { // the reward is its only part
+		parts[""] = map[int]float64{}
+		for i, s := range segments {
+			if g.Traces[s.Trace].Valid() && s.Dropped == "" {
+				parts[""][i] = s.Reward
+			}
+		}
+	}
 	if taking > 0 && len(parts) == 0 {
 		return exitcode.WithHint(exitcode.Dataf("advantage gdpo: no response of the group has a part of the reward that is weighed"),
-			"the environment must return reward parts; advantage.gdpo.parts names those that count")
+			"the environment must return reward parts; advantage.gdpo.parts must name some of those")
 	}
 	for _, name := range sortedKeys(parts) {
 		values := make([]float64, 0, len(parts[name]))
