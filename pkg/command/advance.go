@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 )
 
@@ -21,6 +22,7 @@ import (
 type AdvanceOptions struct {
 	LaunchOptions
 	Retry      bool   // forget earlier failures
+	Extended   int    // how often the run was extended
 	SiteSHA256 string // of the site profile, which must be this one; empty for any
 	// UnlessPaused leaves a run alone that lathe pause or lathe cancel holds; controller jobs
 	// do. Without it the run goes on.
@@ -40,6 +42,7 @@ func advanceCommand() *cli.Command {
 		Flags: o.flags(
 			&cli.StringFlag{Name: "recipe", Usage: "`RECIPE` for a new run, if the run does not exist", Destination: &o.Recipe},
 			&cli.StringFlag{Name: "site-sha256", Usage: "refuse a site profile whose resolved YAML has another `SHA256`; set by controller jobs", Destination: &o.SiteSHA256},
+			&cli.IntFlag{Name: "extended", Usage: "wait until this node sees that the run was extended `N` times; set by controller jobs", Destination: &o.Extended},
 			&cli.BoolFlag{Name: "unless-paused", Usage: "submit nothing if the run is paused or cancelled; set by controller jobs", Destination: &o.UnlessPaused},
 			&cli.BoolFlag{Name: "retry", Usage: "clear recorded failures and retry the failed tasks", Destination: &o.Retry},
 		),
@@ -58,6 +61,9 @@ func Advance(ctx context.Context, out io.Writer, o AdvanceOptions) error {
 	}
 	if o.DryRun {
 		return o.dryRun(ctx, out)
+	}
+	if err := rundir.AwaitExtension(ctx, graph.Dir(o.Run), o.Extended); err != nil {
+		return err
 	}
 	opened, err := o.open(ctx)
 	if err != nil {
@@ -127,6 +133,7 @@ func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer
 	if result.Done {
 		return true, finishSlurm(ctx, out, opened)
 	}
+	sealMetrics(ctx, opened, iterationsDone(opened))
 	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
 	return false, nil
 }

@@ -26,6 +26,7 @@ type LaunchOptions struct {
 	Run           string // folder
 	Executor      string // local, steps or slurm; empty is what the command does by default
 	Site          string // profile's name or file; empty is the run's last one, or generic
+	From          string // RUN@VERSION that a new run starts from; empty for none
 	Scores        string // folder of a run whose scores the run takes; empty for none
 	Cores         int    // that local tasks may use together; 0 is all
 	Monitor       string // which tasks have a monitor beside them: gpus, all or none; empty is what the site profile says
@@ -41,6 +42,7 @@ func (o *LaunchOptions) flags(extra ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "rates", Usage: "set time limits from measured rates: `FILE` printed by lathe policy bench --json on such a node; the limit of a task that samples or learns is twice its estimate", Destination: &o.Rates},
 		&cli.StringFlag{Name: "executor", Usage: "local, steps (inside a Slurm allocation) or slurm", Destination: &o.Executor},
 		&cli.StringFlag{Name: "site", Usage: "site profile `NAME` or file, for steps and slurm", EnvVars: []string{"LATHE_SITE"}, Destination: &o.Site},
+		&cli.StringFlag{Name: "from", Usage: "new run: start from a policy version of another, `RUN@v000100` or RUN for its last, with its optimizer and curriculum state (--set start.optimizer=fresh, start.curriculum=fresh: without) and no warm start", Destination: &o.From},
 		&cli.StringFlag{Name: "scores", Usage: "reuse the scores of `RUN` for identical responses instead of scoring them again", Destination: &o.Scores},
 		&cli.IntFlag{Name: "cores", Usage: "number of `CORES` for all local tasks together; 0 uses all", Destination: &o.Cores},
 		&cli.StringFlag{Name: "monitor", Usage: "start lathe-monitor beside tasks: gpus (tasks with a GPU), all or none; default: the site profile's", Destination: &o.Monitor},
@@ -94,18 +96,16 @@ func (o LaunchOptions) check() error {
 		}
 	}
 	switch {
-	case o.Recipe != "" && isRun(o.Recipe):
-		return exitcode.WithHint(exitcode.Usagef("%q is the folder of a run, not a recipe", o.Recipe), "to resume it: lathe run --run %s", o.Recipe)
 	case o.Run == "" && o.Recipe != "":
 		return exitcode.WithHint(exitcode.Usagef("--run is missing: the folder of the run"), "for example --run runs/first")
 	case o.Run == "":
 		return cmdline.Misusef("RECIPE and --run are missing: give at least one")
+	case o.Recipe == "" && o.From != "":
+		return exitcode.WithHint(exitcode.Usagef("--from works only for a new run: name the recipe too"), "the recipe of a run will do: %s/recipe.yaml", o.Run)
 	case o.Recipe == "" && o.Scores != "":
 		return exitcode.Usagef("--scores works only for a new run: name the recipe too")
 	case o.Recipe == "" && o.Rates != "":
 		return exitcode.Usagef("--rates works only for a new run, an existing run keeps its time limits: name the recipe too")
-	case o.Recipe == "" && len(o.Set) > 0:
-		return exitcode.Usagef("--set works only for a new run, an existing run keeps its recipe: name the recipe too")
 	}
 	return nil
 }
@@ -122,13 +122,13 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 		return nil, err
 	}
 	if o.Recipe == "" {
-		return openRun(ctx, o.Run)
+		return o.extend(ctx)
 	}
 	dir, err := filepath.Abs(o.Run)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := o.load()
+	resolved, err := o.loadFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +164,12 @@ func printNotes(out io.Writer, notes []string) {
 // planned is the graph of the run, which need not be there yet.
 func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder string, err error) {
 	if o.Recipe == "" {
-		opened, err := openRun(ctx, o.Run)
+		opened, changed, err := o.changed(ctx)
 		if err != nil {
 			return graph.Graph{}, "", err
+		}
+		if changed != nil {
+			opened.Graph.Recipe = changed.Recipe
 		}
 		return opened.Graph, opened.Identity.PolicySource, nil
 	}
@@ -174,7 +177,7 @@ func (o LaunchOptions) planned(ctx context.Context) (g graph.Graph, policyFolder
 	if err != nil {
 		return graph.Graph{}, "", err
 	}
-	resolved, err := o.load()
+	resolved, err := o.loadFrom(ctx)
 	if err != nil {
 		return graph.Graph{}, "", err
 	}

@@ -27,12 +27,13 @@ type RunOptions struct{ LaunchOptions }
 func runCommand() *cli.Command {
 	var o RunOptions
 	return cmdline.Help{
-		Example: "lathe run jobs/quickstart.yaml --run runs/first --set rollout.shards=4",
+		Example: "lathe run jobs/quickstart.yaml --run runs/first --set rollout.shards=4\n" +
+			"lathe run runs/first --set schedule.iterations=200",
 		Exits: map[int]string{
 			exitcode.LeftOut: "done, but some shards were left out; lathe status lists them", exitcode.Data: "", exitcode.Unavailable: "", exitcode.Stopped: "",
 		},
 	}.Command(&cli.Command{
-		Name: "run", Usage: "start or resume a run and wait for it", ArgsUsage: "[RECIPE]",
+		Name: "run", Usage: "start, resume or extend a run and wait for it", ArgsUsage: "[RECIPE|RUN]",
 		Flags:  o.flags(),
 		Action: cmdline.OptionalArgument(&o.Recipe, func(c *cli.Context) error { return Run(c.Context, c.App.Writer, o) }),
 	})
@@ -40,6 +41,7 @@ func runCommand() *cli.Command {
 
 // Run starts or resumes a run and waits for it.
 func Run(ctx context.Context, out io.Writer, o RunOptions) error {
+	o.runOrRecipe()
 	if err := o.check(); err != nil {
 		return err
 	}

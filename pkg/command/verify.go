@@ -86,4 +86,7 @@ func printVerification(out io.Writer, v verify.Verification) {
 		fmt.Fprintf(out, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
 	}
 	fmt.Fprintln(out)
+	for _, line := range v.Lineage {
+		fmt.Fprintln(out, line)
+	}
 }

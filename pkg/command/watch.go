@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
+	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -34,6 +35,9 @@ type watcher struct {
 	done     int // iterations done
 	reward   float64
 	rewarded bool
+	finished int     // tasks that this process has seen end
+	chunks   int     // checkpoints of the warm start among them
+	warmLoss float64 // of the last step of the newest of them
 	stage    string
 	warming  bool // the stage is a part of the warm start
 	shards   string
@@ -92,6 +96,7 @@ func (w *watcher) watch(p drive.Progress) {
 		}
 		w.begin(p.Task.Node)
 	case "done":
+		w.finished++
 		w.note(p.Task)
 	case "retry", "failed":
 		w.clear()
@@ -141,6 +146,12 @@ func (w *watcher) begin(n graph.Node) {
 // note reads what a finished task has to say.
 func (w *watcher) note(t graph.Task) {
 	switch t.Stage {
+	case graph.StageWarm:
+		made := w.run.Graph.Outputs(t)
+		if m, err := seal.Read(context.Background(), made[0], seal.Options{}); err == nil && m.Metrics["optimizer_steps"] > 0 {
+			w.chunks++
+			w.warmLoss = m.Metrics["loss"]
+		}
 	case graph.StageBuffer:
 		if t.Iteration == 0 {
 			return
@@ -150,13 +161,32 @@ func (w *watcher) note(t graph.Task) {
 		}
 	case graph.StageLearn:
 		w.done = max(w.done, t.Iteration)
+		if t.Node == w.run.Graph.LastLearn(t.Iteration) {
+			sealMetrics(context.Background(), w.run, t.Iteration)
+		}
 	}
 }
 
-func (w *watcher) iterationsDone() int {
+// sealMetrics seals the metrics of iterations that have ended, the newest of which is last, so
+// that whoever queries the tables finds them while the run goes on. What cannot be gathered
+// now is when the report is written, which then says why.
+func sealMetrics(ctx context.Context, r *rundir.Run, last int) {
+	for k := last; k >= 0; k-- {
+		if _, err := seal.Record(ctx, r.Dir.Metrics(k)); err == nil {
+			return // and those before
+		}
+		if _, _, err := measure.Metrics(ctx, r, k); err != nil {
+			return
+		}
+	}
+}
+
+func (w *watcher) iterationsDone() int { return iterationsDone(w.run) }
+
+func iterationsDone(r *rundir.Run) int {
 	done := 0
-	for k := 1; k <= w.run.Recipe.Schedule.Iterations; k++ {
-		if _, err := seal.Record(context.Background(), w.run.Dir.Policy(k)); err != nil {
+	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
+		if _, err := seal.Record(context.Background(), r.Dir.Policy(k)); err != nil {
 			break
 		}
 		done = k
@@ -208,9 +238,17 @@ func (w *watcher) line(now time.Time) string {
 	if !w.terminal { // when a task has just ended the next has not started
 		running = max(running, w.most)
 	}
-	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %d running  %s", w.done, total, w.stage, w.shards, running, elapsed.Round(time.Second))
+	tasks := fmt.Sprintf("%d running", running)
+	if w.finished > 0 {
+		tasks = fmt.Sprintf("%d finished, %s", w.finished, tasks)
+	}
+	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %s  %s", w.done, total, w.stage, w.shards, tasks, elapsed.Round(time.Second))
 	if w.warming {
-		line = fmt.Sprintf("lathe: warm start  %s of %d checkpoints  %d running  %s", w.stage, w.run.Graph.WarmChunks(), running, elapsed.Round(time.Second))
+		line = fmt.Sprintf("lathe: warm start  %s of %d checkpoints  %s  %s", w.stage, w.run.Graph.WarmChunks(), tasks, elapsed.Round(time.Second))
+		if w.chunks > 0 {
+			left := elapsed / time.Duration(w.chunks) * time.Duration(w.run.Graph.WarmChunks()-w.chunks)
+			line += fmt.Sprintf("  loss %.3f  about %s of the warm start left at most", w.warmLoss, left.Round(time.Second))
+		}
 	}
 	if w.rewarded {
 		line += fmt.Sprintf("  reward %.3f", w.reward)

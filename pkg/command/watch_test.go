@@ -32,7 +32,7 @@ func TestLogLine(t *testing.T) {
 	out.Reset()
 	w.said = time.Time{}
 	w.watch(drive.Progress{Event: "launched", Task: graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 2}}, Running: 1})
-	if line := out.String(); !strings.Contains(line, "warm start  warm-000002 of 3 checkpoints  1 running") {
+	if line := out.String(); !strings.Contains(line, "warm start  warm-000002 of 3 checkpoints  1 finished, 1 running") {
 		t.Errorf("got %q", line)
 	}
 }
@@ -80,5 +80,30 @@ func TestSlowProgramInProgress(t *testing.T) {
 		if n := strings.Count(out.String(), want); n != 2 {
 			t.Errorf("terminal %v, later: %d times in %q", terminal, n, out.String())
 		}
+	}
+}
+
+// A log of the warm start says how many tasks have ended, the loss, and how long the rest
+// takes at most.
+func TestWarmStartLine(t *testing.T) {
+	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Recipe: recipe.Defaults()}
+	r.Graph = graph.Graph{Dir: r.Dir, Recipe: r.Recipe}
+	r.Graph.Recipe.WarmStart.Steps, r.Graph.Recipe.WarmStart.Chunk = 300, 100
+	task := graph.Task{Node: graph.Node{Stage: graph.StageWarm, Iteration: 1}}
+	m := r.Graph.Expected(task)
+	m.Metrics = map[string]float64{"loss": 1.25, "optimizer_steps": 100}
+	folder, err := seal.CreateFolder(r.Dir.Warm(1), seal.AttemptFromEnv())
+	if err == nil {
+		_, err = folder.Commit(m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	w := &watcher{out: io.Discard, run: r, started: now.Add(-40 * time.Second), resumed: -1}
+	w.watch(drive.Progress{Event: "launched", Task: task, Running: 1})
+	w.watch(drive.Progress{Event: "done", Task: task})
+	if line := w.line(now); !strings.Contains(line, "1 finished, ") || !strings.Contains(line, "  loss 1.250  about 1m20s of the warm start left at most") {
+		t.Errorf("got %q", line)
 	}
 }

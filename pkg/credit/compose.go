@@ -12,6 +12,7 @@ type Choice struct {
 type Spec struct {
 	Segments  Choice
 	Reward    Choice
+	Overlong  *Overlong // with its lengths written out; nil for none
 	Select    Selection
 	Advantage Choice
 	Factors   []Choice // on the advantage
@@ -34,7 +35,7 @@ func unmasked(choice Select) Select {
 
 // New composes what a recipe names.
 func New(spec Spec) (Composition, error) {
-	c := Composition{Clip: spec.Clip}
+	c := Composition{Clip: spec.Clip, Overlong: spec.Overlong}
 	var err error
 	if c.Segments, err = SegmentsAxis.Make(spec.Segments.Name, spec.Segments.Settings); err != nil {
 		return c, err

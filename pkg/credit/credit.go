@@ -201,6 +201,13 @@ type Advantage interface {
 	Critic() bool
 }
 
+// WholeAdvantage is an advantage that compares the segments of an iteration too, once those
+// of each group are compared.
+type WholeAdvantage interface {
+	Advantage
+	Whole(groups []Group, segments [][]Segment) error
+}
+
 // Factor is what advantages are multiplied by.
 type Factor interface {
 	// Factor returns a factor for each segment: by group, and by segment of the
@@ -223,7 +230,8 @@ type TurnFactor interface {
 type Composition struct {
 	Segments  Segments
 	Reward    Reward
-	Select    []Select // in order: of several reasons the first counts
+	Overlong  *Overlong // added to rewards; nil for nothing
+	Select    []Select  // in order: of several reasons the first counts
 	Advantage Advantage
 	Factors   []Factor
 	Weights   []Factor // on the weights, by segment
@@ -251,6 +259,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("rewards: %w", err)
 	}
+	c.Overlong.punish(groups, segments)
 	for g := range segments {
 		dropUnlearnable(segments[g], learnedReward)
 	}
@@ -261,6 +270,11 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 		c.choose(group, segments[g], Before)
 		if err := c.Advantage.Advantage(group, segments[g]); err != nil {
 			return nil, nil, fmt.Errorf("advantages of group %q: %w", group.Instance.GroupID, err)
+		}
+	}
+	if whole, ok := c.Advantage.(WholeAdvantage); ok {
+		if err := whole.Whole(groups, segments); err != nil {
+			return nil, nil, fmt.Errorf("advantages: %w", err)
 		}
 	}
 	if err := c.multiply(groups, segments); err != nil {

@@ -82,8 +82,9 @@ type Line struct {
 type LineChart struct {
 	X, Y     string // labels of the axes
 	Lines    []Line
-	FromZero bool // the y axis begins at 0 at the latest
-	Scatter  bool // points alone, over any numbers: no lines
+	FromZero bool      // the y axis begins at 0 at the latest
+	Scatter  bool      // points alone, over any numbers: no lines
+	Marks    []float64 // places of the x axis with a thin dashed rule, where something happened
 }
 
 // WorthDrawing reports whether a line has two points and a value that is not
@@ -123,7 +124,7 @@ func (f LineChart) plot() (*plot.Plot, *legend) {
 	if f.whole() {
 		p.X.Tick.Marker = wholeTicks{}
 	}
-	p.Add(horizontalRules{})
+	p.Add(horizontalRules{}, verticalRules(f.Marks))
 	for i, l := range f.Lines {
 		if len(l.Points) == 0 {
 			continue
@@ -357,6 +358,18 @@ func (horizontalRules) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 		if tick.Label != "" && tick.Value >= p.Y.Min && tick.Value <= p.Y.Max {
 			c.StrokeLine2(draw.LineStyle{Color: rule, Width: vg.Points(0.5)}, c.Min.X, y(tick.Value), c.Max.X, y(tick.Value))
+		}
+	}
+}
+
+// verticalRules draws a thin dashed rule at places of the x axis.
+type verticalRules []float64
+
+func (v verticalRules) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	for _, at := range v {
+		if at >= p.X.Min && at <= p.X.Max {
+			c.StrokeLine2(draw.LineStyle{Color: rule, Width: vg.Points(0.8), Dashes: []vg.Length{vg.Points(3), vg.Points(2)}}, x(at), c.Min.Y, x(at), c.Max.Y)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type TokenInputs struct {
 	Entropy        []float64 // of the distribution at each token, nats; needed when loss.entropy_coef is not 0
 	Advantage      []float64 // nil for nll
 	Mask           []bool    // tokens that are learned from
+	Apart          []bool    // of them, those that loss.tokens treats apart, from [Choose]; nil for none
 	Weight         float64   // of the sequence, from Weights
 	Weights        []float64 // of each token, in the place of Weight; nil for Weight throughout
 }
@@ -105,6 +106,10 @@ func addToken(spec Loss, in TokenInputs, t int, whole sequence, stats *Stats) (f
 		return 0, &InputError{Input: "importance ratio", Token: t, Value: x.ratio, Hint: "set loss.ratio_clamp"}
 	}
 	policy, mark := policyTerm(spec, x)
+	if in.Apart != nil && in.Apart[t] {
+		policy = spec.Tokens.apart(x, policy)
+		stats.Apart++
+	}
 	correction, masked := correct(spec, x, whole)
 	var toReference term
 	if spec.KL.Coef != 0 {
@@ -145,7 +150,7 @@ func addToken(spec Loss, in TokenInputs, t int, whole sequence, stats *Stats) (f
 func checkInputs(spec Loss, in TokenInputs) error {
 	withoutRatio := spec.Kind == "nll" || spec.Kind == "reinforce"
 	switch spec.Kind {
-	case "clip", "cispo", "gspo", "gmpo", "dppo", "reinforce", "nll":
+	case "clip", "cispo", "gspo", "gmpo", "dppo", "sapo", "reinforce", "nll":
 	default:
 		return exitcode.Usagef("loss.kind: unknown value %q", spec.Kind)
 	}

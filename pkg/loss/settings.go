@@ -20,25 +20,31 @@ var _ = config.Docs[Loss](source)
 //	gspo       clip, with r the geometric mean of the ratios of the whole response; its gradient reaches each token's logp
 //	gmpo       -A·r, with r that mean of ratios whose logarithms are first held to at most clip_high for A > 0 and at least -clip_low for A < 0
 //	dppo       -A·r, or 0 where p - p of the sampler is above clip_high and A > 0, or below -clip_low and A < 0
+//	sapo       -A·σ(τ(r - 1))·4/τ, with τ tau_positive for A > 0 and tau_negative elsewhere (SAPO, arXiv 2511.20347)
 //	reinforce  -A·logp
 //	nll        -logp, whatever the advantage
 type Loss struct {
-	Kind         string   `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,gmpo,dppo,reinforce,nll"` // clip (PPO and GRPO), cispo, gspo, gmpo, dppo, reinforce or nll
-	NormTokens   int      `yaml:"norm_tokens" json:"norm_tokens"`                                     // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
-	NormPadded   bool     `yaml:"norm_padded" json:"norm_padded"`                                     // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
-	ClipLow      float64  `yaml:"clip_low" json:"clip_low"`                                           // ε_low; 1 for no lower bound. gmpo: bound on -log r of a token
-	ClipHigh     float64  `yaml:"clip_high" json:"clip_high"`                                         // ε_high. gmpo: bound on log r of a token
-	ClipAbsolute bool     `yaml:"clip_absolute" json:"clip_absolute"`                                 // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
-	DualClip     float64  `yaml:"dual_clip" json:"dual_clip"`                                         // c > 1; 0 for none. TRL's delta is the same bound
-	RatioClamp   float64  `yaml:"ratio_clamp" json:"ratio_clamp"`                                     // bound on |log ratio| before exp; 0 for none
-	KL           KL       `yaml:"kl" json:"kl"`                                                       //
-	Value        Value    `yaml:"value" json:"value"`                                                 //
-	SamplerKL    float64  `yaml:"sampler_kl" json:"sampler_kl"`                                       // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
-	EntropyCoef  float64  `yaml:"entropy_coef" json:"entropy_coef"`                                   // the loss has - coef · aggregate(H)
-	TruncatedIS  float64  `yaml:"truncated_is" json:"truncated_is"`                                   // bound C on the sampler correction weight; 0 for none (our sampler is exact)
-	Mismatch     Mismatch `yaml:"mismatch" json:"mismatch"`                                           //
-	Epochs       int      `yaml:"epochs" json:"epochs"`                                               // passes over the batch
-	MiniBatches  int      `yaml:"mini_batches" json:"mini_batches"`                                   // optimizer steps per pass, each on whole groups
+	Kind          string   `yaml:"kind" json:"kind" choices:"clip,cispo,gspo,gmpo,dppo,sapo,reinforce,nll"` // clip (PPO and GRPO), cispo, gspo, gmpo, dppo, sapo, reinforce or nll
+	NormTokens    int      `yaml:"norm_tokens" json:"norm_tokens"`                                          // divisor of seq_mean_token_sum_norm; 0 is rollout.max_new_tokens
+	NormPadded    bool     `yaml:"norm_padded" json:"norm_padded"`                                          // divide seq_mean_token_sum_norm by the longest response of the optimizer step instead (verl; the divisor then changes from step to step)
+	ClipLow       float64  `yaml:"clip_low" json:"clip_low"`                                                // ε_low; 1 for no lower bound. gmpo: bound on -log r of a token
+	ClipHigh      float64  `yaml:"clip_high" json:"clip_high"`                                              // ε_high. gmpo: bound on log r of a token
+	ClipAbsolute  bool     `yaml:"clip_absolute" json:"clip_absolute"`                                      // cispo only: clip_high is itself the upper bound of r and there is no lower one (TRL)
+	DualClip      float64  `yaml:"dual_clip" json:"dual_clip"`                                              // c > 1; 0 for none. TRL's delta is the same bound
+	TauPositive   float64  `yaml:"tau_positive" json:"tau_positive"`                                        // sapo: τ of tokens with A > 0
+	TauNegative   float64  `yaml:"tau_negative" json:"tau_negative"`                                        // sapo: τ of the others
+	Tokens        Tokens   `yaml:"tokens" json:"tokens"`                                                    // tokens that are treated apart
+	RatioClamp    float64  `yaml:"ratio_clamp" json:"ratio_clamp"`                                          // bound on |log ratio| before exp; 0 for none
+	KL            KL       `yaml:"kl" json:"kl"`                                                            //
+	Value         Value    `yaml:"value" json:"value"`                                                      //
+	SamplerKL     float64  `yaml:"sampler_kl" json:"sampler_kl"`                                            // coefficient of (logp - logp of the sampler)², added to each token's loss (prime-rl, Kimi K2.5); 0 for none
+	EntropyCoef   float64  `yaml:"entropy_coef" json:"entropy_coef"`                                        // the loss has - coef · aggregate(H)
+	EntropyTarget float64  `yaml:"entropy_target" json:"entropy_target"`                                    // nats a token; above 0 entropy_coef is that of the first iteration, and each later one's rises by entropy_step where the entropy of the iteration before was below, falls where it was above, and does not act there (Skywork-OR1); 0 for a coefficient that stays
+	EntropyStep   float64  `yaml:"entropy_step" json:"entropy_step"`                                        // of the coefficient, with entropy_target (Skywork-OR1: 0.005)
+	TruncatedIS   float64  `yaml:"truncated_is" json:"truncated_is"`                                        // bound C on the sampler correction weight; 0 for none (our sampler is exact)
+	Mismatch      Mismatch `yaml:"mismatch" json:"mismatch"`                                                //
+	Epochs        int      `yaml:"epochs" json:"epochs"`                                                    // passes over the batch
+	MiniBatches   int      `yaml:"mini_batches" json:"mini_batches"`                                        // optimizer steps per pass, each on whole groups
 }
 
 // LooksAtAdvantage reports whether the loss of a kind is made with advantages.

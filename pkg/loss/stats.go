@@ -26,6 +26,7 @@ type Stats struct {
 	OldK1Sum, OldK3Sum         float64 // divergence of the old policy from the new
 	CorrectionSum              float64
 	Masked                     int // tokens that loss.mismatch masks
+	Apart                      int // tokens that loss.tokens treats apart
 	ReferenceKLSum, EntropySum float64
 
 	// The gap between the sampler and the old policy, over the tokens of which
@@ -62,6 +63,7 @@ func (s *Stats) Add(other Stats) {
 	s.OldK3Sum += other.OldK3Sum
 	s.CorrectionSum += other.CorrectionSum
 	s.Masked += other.Masked
+	s.Apart += other.Apart
 	s.ReferenceKLSum += other.ReferenceKLSum
 	s.EntropySum += other.EntropySum
 	s.SamplerTokens += other.SamplerTokens
@@ -138,6 +140,7 @@ type Metric struct {
 //	entropy                   mean entropy, nats; 0 when it was not given
 //	correction                mean weight of the sampler correction
 //	mismatch_masked_share     share of tokens that loss.mismatch masks, whose weight is 0
+//	tokens_apart_share        share of tokens that loss.tokens treats apart
 //
 // and, over the tokens of which the sampler's log-probability is known,
 //
@@ -169,6 +172,7 @@ func (s Stats) Metrics() []Metric {
 		{"entropy", perToken(s.EntropySum)},
 		{"correction", perToken(s.CorrectionSum)},
 		{"mismatch_masked_share", share(s.Masked)},
+		{"tokens_apart_share", share(s.Apart)},
 		{"sampler_known_share", share(s.SamplerTokens)},
 		{"sampler_kl_k1", perKnown(s.SamplerK1Sum)},
 		{"sampler_kl_k3", perKnown(s.SamplerK3Sum)},

@@ -117,6 +117,13 @@ func policyTerm(spec Loss, x token) (term, mark) {
 			return term{}, markedLow
 		}
 		return term{value: -a * x.ratio, slope: -a * x.ratioSlope}, unmarked
+	case "sapo":
+		tau := spec.TauNegative
+		if a > 0 {
+			tau = spec.TauPositive
+		}
+		gate := 1 / (1 + math.Exp(-tau*(x.ratio-1)))
+		return term{value: -a * gate * 4 / tau, slope: -a * 4 * gate * (1 - gate) * x.ratioSlope}, unmarked
 	case "reinforce":
 		return term{value: -a * x.new, slope: -a}, unmarked
 	default: // nll; checkInputs lets no other pass

@@ -30,6 +30,11 @@ func (l Loss) Validate(c *config.Checker, around Around) {
 	if l.DualClip != 0 && !(l.DualClip > 1) {
 		c.Add("loss.dual_clip", l.DualClip, "must be above 1, or 0 for none")
 	}
+	if kind && l.Kind == "sapo" {
+		c.Positive("loss.tau_positive", l.TauPositive)
+		c.Positive("loss.tau_negative", l.TauNegative)
+	}
+	checkTokens(c, l)
 	c.NotNegative("loss.ratio_clamp", l.RatioClamp)
 	checkKL(c, l.KL, around.Adapter)
 	c.NotNegative("loss.value.coef", l.Value.Coef)
@@ -38,11 +43,34 @@ func (l Loss) Validate(c *config.Checker, around Around) {
 	c.NotNegative("loss.value.max_grad_norm", l.Value.MaxGradNorm)
 	c.NotNegative("loss.sampler_kl", l.SamplerKL)
 	c.NotNegative("loss.entropy_coef", l.EntropyCoef)
+	c.NotNegative("loss.entropy_target", l.EntropyTarget)
+	if c.NotNegative("loss.entropy_step", l.EntropyStep); (l.EntropyTarget > 0) != (l.EntropyStep > 0) {
+		c.Add("loss.entropy_step", l.EntropyStep, "and loss.entropy_target go together: above 0 both, or neither")
+	}
 	c.NotNegative("loss.truncated_is", l.TruncatedIS)
 	checkMismatch(c, l)
 	c.AtLeast("loss.epochs", l.Epochs, 1)
 	if c.AtLeast("loss.mini_batches", l.MiniBatches, 1) && around.Prompts >= 1 && l.MiniBatches > around.Prompts {
 		c.Add("loss.mini_batches", l.MiniBatches, "must not be above rollout.prompts %d", around.Prompts)
+	}
+}
+
+func checkTokens(c *config.Checker, l Loss) {
+	t := l.Tokens
+	if !c.Choice("loss.tokens.name", t.Name) || t.Name == TokensAll {
+		return
+	}
+	if !LooksAtAdvantage(l.Kind) {
+		c.Add("loss.tokens.name", t.Name, "does not go with loss.kind %s", l.Kind)
+	}
+	if !(t.Share > 0 && t.Share <= 1) {
+		c.Add("loss.tokens.share", t.Share, "must be above 0 and at most 1")
+	}
+	if t.Name == TokensClipCov && !(t.Low < t.High) {
+		c.Add("loss.tokens.low", t.Low, "must be below loss.tokens.high %v", t.High)
+	}
+	if t.Name == TokensKLCov {
+		c.Positive("loss.tokens.kl_coef", t.KLCoef)
 	}
 }
 

@@ -35,6 +35,7 @@ func Defaults() Recipe {
 				AssistantSuffix: "<|end|>",
 			},
 		},
+		Start:      Start{Optimizer: StartFresh, Curriculum: StartFresh},
 		WarmStart:  WarmStart{Chunk: 100, Batch: 32, Optimizer: warm},
 		Env:        defaultEnv(),
 		Data:       defaultData(),
@@ -58,7 +59,7 @@ func Defaults() Recipe {
 			KeepEvery: KeepAuto, MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{
-			Role: RoleBenchmark, Problems: 100, Samples: 8, Temperature: 1, TopP: 1, Steps: 4, Scaffold: scaffold.ForEvaluation, Greedy: true, Shards: 1,
+			Role: RoleBenchmark, Problems: 100, Samples: 8, Temperature: 1, TopP: 1, Steps: 4, Scaffold: scaffold.ForEvaluation, Greedy: true, Every: EvaluateAuto, Shards: 1,
 		},
 		Resources: defaultResources(),
 	}

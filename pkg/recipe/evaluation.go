@@ -158,7 +158,9 @@ func (r *Recipe) checkEvaluation(c *config.Checker) {
 	e := r.Evaluation
 	c.AtLeast("evaluation.problems", e.Problems, 1)
 	r.checkMeasured(c, "evaluation", e)
-	c.AtLeast("evaluation.every", e.Every, 0)
+	if e.Every != EvaluateAuto {
+		c.AtLeast("evaluation.every", int(e.Every), 0)
+	}
 	named := map[string]bool{}
 	for i, m := range e.Measured()[1:] {
 		field := fmt.Sprintf("evaluation.sets.%d", i)

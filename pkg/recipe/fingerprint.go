@@ -56,6 +56,9 @@ func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 	}
 	own := *r
 	own.Name, own.Description, own.Resources = "", "", plain.Resources
+	if own.Evaluation.Every == 0 { // the default until it was auto
+		own.Evaluation.Every = plain.Evaluation.Every
+	}
 	sections := map[string][]string{} // lines by section of the present form
 	for _, line := range config.Overrides(&own, &plain) {
 		section, _, _ := strings.Cut(line, ".")

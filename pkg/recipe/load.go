@@ -54,10 +54,7 @@ func Load(path string, settings []string) (*Resolved, error) {
 	if err := r.validate(path); err != nil {
 		return nil, err
 	}
-	r.prune()
-	text := Write(&r)
-	sum := sha256.Sum256(text)
-	return &Resolved{Recipe: r, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}, nil
+	return resolve(&r, path), nil
 }
 
 // Write writes a recipe as YAML with every field in the order of its type,
@@ -79,10 +76,30 @@ func Parse(text []byte) (*Recipe, error) {
 	return r, nil
 }
 
+// Change resolves the recipe of a run, as [Write] wrote it, with other settings.
+func Change(text []byte, settings []string) (*Resolved, error) {
+	r, err := parseWhole(text, settings...)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.validate(wholeName); err != nil {
+		return nil, err
+	}
+	return resolve(r, wholeName), nil
+}
+
+// resolve writes out a recipe that is valid.
+func resolve(r *Recipe, path string) *Resolved {
+	r.prune()
+	text := Write(r)
+	sum := sha256.Sum256(text)
+	return &Resolved{Recipe: *r, Path: path, YAML: text, SHA256: hex.EncodeToString(sum[:])}
+}
+
 // wholeName is what messages call the recipe of a run.
 const wholeName = "recipe.yaml"
 
-func parseWhole(text []byte) (*Recipe, error) {
+func parseWhole(text []byte, settings ...string) (*Recipe, error) {
 	l, err := newLayer(config.Parse(wholeName, text))
 	if err != nil {
 		return nil, err
@@ -93,7 +110,7 @@ func parseWhole(text []byte) (*Recipe, error) {
 	}
 	var r Recipe
 	skip := func(string, string) string { return "" } // older binaries wrote the fields of every environment
-	return &r, r.merge([]*layer{l}, nil, skip, ran)
+	return &r, r.merge([]*layer{l}, settings, skip, ran)
 }
 
 // merge sets r to the defaults, the preset, the layers and the settings. A field
@@ -190,6 +207,10 @@ func (r *Recipe) applyPreset() error {
 		return err
 	}
 	r.Select, r.Advantage.AdvantageSettings, r.Factors, r.Weight, r.Loss = filled.Select, filled.Advantage, filled.Factors, filled.Weight, filled.Loss
+	r.Schedule.BatchSegments = 0
+	if filled.DynamicSampling {
+		r.Schedule.BatchSegments = BatchFull
+	}
 	r.Policy.Critic = CriticNone
 	if filled.Advantage.Critic() {
 		r.Policy.Critic = CriticHead

@@ -48,7 +48,7 @@ func TestLayers(t *testing.T) {
 	r := load(t, "testdata/good/preset.yaml")
 	want := dapo
 	want.Loss.KL.Coef = 0.01
-	if diff := cmp.Diff(want, preset.Objective{Select: r.Select, Advantage: r.Advantage.AdvantageSettings, Factors: r.Factors, Weight: r.Weight, Loss: r.Loss}); diff != "" {
+	if diff := cmp.Diff(want, preset.Objective{DynamicSampling: r.Schedule.BatchSegments == recipe.BatchFull, Select: r.Select, Advantage: r.Advantage.AdvantageSettings, Factors: r.Factors, Weight: r.Weight, Loss: r.Loss}); diff != "" {
 		t.Errorf("preset dapo under loss.kl.coef (-want +got):\n%s", diff)
 	}
 	r = load(t, "testdata/good/preset.yaml", "loss.clip_high=0.5", "preset=gspo")
@@ -178,11 +178,11 @@ func TestBadSettings(t *testing.T) {
 	for setting, want := range map[string]string{
 		"rollout.shards":                  "--set rollout.shards: want FIELD=VALUE",
 		"":                                "--set : want FIELD=VALUE",
-		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
+		"=3":                              `--set =3: unknown field ""; it has name, description, seed, preset, policy, start, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shard=2":                 `--set rollout.shard=2: unknown field "shard" in rollout; did you mean "shards"?`,
 		"rolout.shards=2":                 `--set rolout.shards=2: unknown field "rolout"; did you mean "rollout"?`,
 		"shards=2":                        `--set shards=2: unknown field "shards"; did you mean "rollout.shards"?`,
-		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
+		"base=x":                          `--set base=x: unknown field "base"; it has name, description, seed, preset, policy, start, warm_start, env, data, curriculum, scaffold, rollout, score, segments, reward, select, advantage, factors, weight, loss, optimizer, schedule, evaluation, resources`,
 		"rollout.shards=1.5":              "--set rollout.shards=1.5: want a whole number, got 1.5",
 		"rollout.shards=":                 "--set rollout.shards=: want a whole number, got nothing",
 		"rollout.shards=[":                "--set rollout.shards=[: sequence end token ']' not found",
@@ -225,7 +225,7 @@ func TestParse(t *testing.T) {
 		{"name: minimal", "base: other.yaml", "recipe.yaml:1:7: the recipe of a run is whole; it has no base"},
 		{"  group: 8", "  group: 8.5", "want a whole number, got 8.5"},
 		{"  group: 8", "  group: 0", "recipe.yaml: rollout.group: must be 1 or more (0)"},
-		{"preset: lathe", "preset: leathe", `unknown preset "leathe"; there are cispo, dapo, `},
+		{"preset: lathe", "preset: leathe", `unknown preset "leathe"; there are cispo, clip-cov, dapo, `},
 	} {
 		_, err := recipe.Parse([]byte(strings.Replace(text, c.from, c.to, 1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -49,6 +49,10 @@ func (r *Recipe) CreditSpec() credit.Spec {
 		Weights:   r.Factors.On(credit.MultipliesWeight),
 		Clip:      r.Advantage.Clip,
 	}
+	if r.Reward.Overlong != nil {
+		resolved := r.Reward.Overlong.Resolved(r.Rollout.MaxNewTokens)
+		spec.Overlong = &resolved
+	}
 	if spec.Advantage.Settings == nil {
 		spec.Advantage.Settings = &r.Advantage.AdvantageSettings
 	}

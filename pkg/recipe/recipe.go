@@ -23,6 +23,7 @@ type Recipe struct {
 	Seed        uint64              `yaml:"seed"`        // of every random stream of the run
 	Preset      string              `yaml:"preset"`      // fills select, advantage, factors, weight and loss; see Presets
 	Policy      Policy              `yaml:"policy"`
+	Start       Start               `yaml:"start"` // what is taken over of another run
 	WarmStart   WarmStart           `yaml:"warm_start"`
 	Env         Env                 `yaml:"env"`
 	Data        Data                `yaml:"data"`
@@ -195,8 +196,9 @@ func (Scaffold) Choices(field string) []string {
 
 // Reward says what a segment is worth. The settings of a choice stand under its name.
 type Reward struct {
-	Name     string          `yaml:"name"` // which reward
-	Variants config.Variants `yaml:",inline"`
+	Name     string           `yaml:"name"`     // which reward
+	Overlong *credit.Overlong `yaml:"overlong"` // soft overlong punishment (DAPO), added to it; null for none
+	Variants config.Variants  `yaml:",inline"`
 }
 
 // Choices lists the rewards.
@@ -330,6 +332,10 @@ type Schedule struct {
 	// Iterations of rollout, score, buffer and learn. 0 makes the policy of the
 	// warm start and measures it: supervised learning alone.
 	Iterations int `yaml:"iterations"`
+	// DecayEnds are iterations: up to the first the learning rate is that of a run
+	// of so many, then that of a run as long as the second, and so on; after the
+	// last it stays. Empty for schedule.iterations.
+	DecayEnds []int `yaml:"decay_ends"`
 	// Staleness s: the rollouts of iteration k are sampled by policy
 	// v(max(0, k-1-s)), so s+1 iterations may be under way at once.
 	Staleness int `yaml:"staleness"`
@@ -355,8 +361,9 @@ type Schedule struct {
 	// select, which may take several iterations (MLE-RL §5.1: 64). Until
 	// then they wait with their credit, and the policy is not updated; then all
 	// that wait are learned from, oldest first. Those that wait at the end of the
-	// run are dropped. 0 makes a batch of each iteration.
-	BatchSegments int `yaml:"batch_segments"`
+	// run are dropped. 0 makes a batch of each iteration; full is rollout.prompts ×
+	// rollout.group (dynamic sampling of DAPO, where select drops constant groups).
+	BatchSegments BatchSegments `yaml:"batch_segments"`
 	// Quorum is the share of an iteration's shards that must be done, the
 	// rest having failed for good, for the run to go on without them.
 	Quorum float64 `yaml:"quorum"`
@@ -437,19 +444,19 @@ func (EvaluationSet) Choices(field string) []string {
 // Evaluation measures policies on held-out problems: those of the test split, and
 // those of other sets that the environment has.
 type Evaluation struct {
-	Role         string  `yaml:"role"`           // of the test split: benchmark, validation, ood or train, as of a set
-	Problems     int     `yaml:"problems"`       // of the test split, in order
-	Samples      int     `yaml:"samples"`        // n of avg@n
-	Temperature  float64 `yaml:"temperature"`    // of the n samples
-	TopK         int     `yaml:"top_k"`          // of the n samples: sample from the k most probable tokens; 0 for all
-	TopP         float64 `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
-	Steps        int     `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
-	Scaffold     string  `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
-	Seconds      float64 `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
-	Greedy       bool    `yaml:"greedy"`         // one greedy chain beside the samples
-	Every        int     `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run
-	MaxNewTokens int     `yaml:"max_new_tokens"` // 0: as in rollout
-	Shards       int     `yaml:"shards"`         // array tasks; no number changes the result
+	Role         string        `yaml:"role"`           // of the test split: benchmark, validation, ood or train, as of a set
+	Problems     int           `yaml:"problems"`       // of the test split, in order
+	Samples      int           `yaml:"samples"`        // n of avg@n
+	Temperature  float64       `yaml:"temperature"`    // of the n samples
+	TopK         int           `yaml:"top_k"`          // of the n samples: sample from the k most probable tokens; 0 for all
+	TopP         float64       `yaml:"top_p"`          // of the n samples: sample from the smallest set of this mass; 1 for all
+	Steps        int           `yaml:"steps"`          // K attempts after the first: revisions of a chain; where the environment answers message by message, the k-th is an attempt in which each message was improved on k times before it counted
+	Scaffold     string        `yaml:"scaffold"`       // what the next attempt starts from; its settings stand in the section scaffold
+	Seconds      float64       `yaml:"seconds"`        // budget of a trace, as scaffold.seconds; with steps 0 it makes as many attempts as there is time for; 0 for none
+	Greedy       bool          `yaml:"greedy"`         // one greedy chain beside the samples
+	Every        EvaluateEvery `yaml:"every"`          // also after every n-th iteration; 0: only before and after the run; auto: so that a run of 10 iterations or more has a curve of three to six points, and 0 where scores take minutes
+	MaxNewTokens int           `yaml:"max_new_tokens"` // 0: as in rollout
+	Shards       int           `yaml:"shards"`         // array tasks; no number changes the result
 
 	Sets []EvaluationSet `yaml:"sets"` // measured beside the test split
 }

@@ -29,6 +29,7 @@ func (r *Recipe) validate(what string) error {
 	}
 	c.Choice("preset", r.Preset)
 	r.checkPolicy(c)
+	r.checkStart(c)
 	r.checkWarmStart(c)
 	r.checkEnv(c)
 	curriculum.Axis.Validate(c, "curriculum.name", r.Curriculum.Name, r.Curriculum.Variants)

@@ -69,6 +69,12 @@ func (r *Recipe) checkScore(c *config.Checker) {
 func (r *Recipe) checkSchedule(c *config.Checker) {
 	s := r.Schedule
 	c.Between("schedule.iterations", s.Iterations, 0, maxNodes)
+	for i, end := range s.DecayEnds {
+		if end < 1 || i > 0 && end <= s.DecayEnds[i-1] {
+			c.Add("schedule.decay_ends", s.DecayEnds, "must be iterations, from 1, in ascending order")
+			break
+		}
+	}
 	c.AtLeast("schedule.staleness", s.Staleness, 0)
 	c.AtLeast("schedule.sync_every", s.SyncEvery, 1)
 	if !(s.Oversample >= 1 && s.Oversample <= 16) {
@@ -76,7 +82,9 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 	}
 	c.NotNegative("schedule.close_after_seconds", s.CloseAfterSeconds)
 	c.Choice("schedule.late", s.Late)
-	c.AtLeast("schedule.batch_segments", s.BatchSegments, 0)
+	if s.BatchSegments != BatchFull {
+		c.AtLeast("schedule.batch_segments", int(s.BatchSegments), 0)
+	}
 	if !(s.Quorum > 0 && s.Quorum <= 1) {
 		c.Add("schedule.quorum", s.Quorum, "must be above 0 and at most 1")
 	}

@@ -74,7 +74,11 @@ func figures(s Summary) []chart {
 		},
 		{"dropped", "Responses not trained on, by reason.", "responses not trained on", true, countLines(s, func(i Iteration) map[string]int { return i.Dropped })},
 	} {
-		if chart := (figure.LineChart{X: "iteration", Y: f.y, Lines: f.lines, FromZero: f.fromZero}); chart.WorthDrawing() {
+		chart := figure.LineChart{X: "iteration", Y: f.y, Lines: f.lines, FromZero: f.fromZero}
+		if f.name == "kl" {
+			chart.Marks = refreshes(s)
+		}
+		if chart.WorthDrawing() {
 			add(f.name, f.caption, chart.SVG())
 		}
 	}
@@ -92,10 +96,8 @@ func figures(s Summary) []chart {
 // referenceCaption says after which iterations the line begins at 0 again.
 func referenceCaption(s Summary) string {
 	var replaced []string
-	for _, it := range s.Series {
-		if it.ReferenceReplaced && it.ReferenceKL != nil {
-			replaced = append(replaced, strconv.Itoa(it.Iteration))
-		}
+	for _, iteration := range refreshes(s) {
+		replaced = append(replaced, strconv.Itoa(int(iteration)))
 	}
 	switch n := len(replaced); {
 	case n == 0:
@@ -105,6 +107,17 @@ func referenceCaption(s Summary) string {
 	}
 	return "Divergence from the reference policy. After iterations " + strings.Join(replaced, ", ") +
 		" the policy takes the reference's place (loss.kl.ref_every), and the line falls to 0."
+}
+
+// refreshes are the iterations after which the policy took the reference's place.
+func refreshes(s Summary) []float64 {
+	var iterations []float64
+	for _, it := range s.Series {
+		if it.ReferenceReplaced && it.ReferenceKL != nil {
+			iterations = append(iterations, float64(it.Iteration))
+		}
+	}
+	return iterations
 }
 
 // mostNamed bounds the iterations that a caption names.

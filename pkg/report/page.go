@@ -24,6 +24,7 @@ type page struct {
 	State       string
 	Measure     string // what the mean of held-out scores is called
 	Date        string
+	Conclusion  string
 	Headlines   []headline
 	ToDo        []string         // of a run that is not done
 	Main        []webpage.Figure // what was learned
@@ -52,7 +53,7 @@ type setting struct{ Name, JSON string }
 func html(r *rundir.Run, s Summary, drawn []chart, shown []transcript) ([]byte, error) {
 	p := page{
 		Summary: s, State: stateWords(s), Measure: measureName(s), Date: date(s.Created),
-		Headlines: headlines(s), ToDo: toDo(s), BreakDowns: breakDowns(s), Graded: gradedTables(s), Accuracies: accuracyTable(s),
+		Conclusion: conclusion(s), Headlines: headlines(s), ToDo: toDo(s), BreakDowns: breakDowns(s), Graded: gradedTables(s), Accuracies: accuracyTable(s),
 		StageTable: stageTable(s), Ledger: webpage.Table{Rows: ledgerRows(s)}, Identity: identityRows(r, s),
 		Objective: objective(s.Newest), Recipe: string(r.RecipeBytes),
 		Transcripts: shown, Unknown: unknownRows(s), Said: said(s),
@@ -259,6 +260,9 @@ func identityRows(r *rundir.Run, s Summary) [][2]string {
 		{"made", date(s.Created) + " by " + s.BinaryVersion},
 		{"seed", fmt.Sprint(s.Seed)},
 		{"recipe sha256", s.RecipeSHA256},
+	}
+	for _, line := range r.Lineage() {
+		rows = append(rows, [2]string{"lineage", line})
 	}
 	for _, choice := range s.Composition {
 		rows = append(rows, [2]string{choice.Axis, choice.Text})

@@ -84,6 +84,9 @@ func (t *textReport) head() {
 		hosts = fmt.Sprintf(", %d %s", *s.HostCount, plural(*s.HostCount, "host"))
 	}
 	t.line("%s: %d of %d %s%s%s", stateWords(s), s.IterationsDone, s.Iterations, plural(s.Iterations, "iteration"), hosts, leftOutWords(s))
+	if c := conclusion(s); c != "" {
+		t.line("%s", c)
+	}
 }
 
 // stateWords says in words what the files show.

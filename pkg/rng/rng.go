@@ -37,6 +37,7 @@ const (
 	PurposeScaffold   Purpose = 10 // what the next attempt of a trace starts from
 	PurposeBootstrap  Purpose = 11 // resamples of a comparison
 	PurposeSimulate   Purpose = 12 // what happens on a simulated cluster
+	PurposeTokens     Purpose = 13 // tokens that a loss treats apart, by gradient unit
 )
 
 // Stream is a sequence of random numbers addressed by position. The zero

@@ -268,6 +268,13 @@ const (
 	FateMasked  Fate = "masked"  // without a gradient, in the denominators of the loss
 )
 
+// Reasons of a ledger that come of the run's end: with more iterations the segment would
+// have been kept.
+const (
+	ReasonRunEnded     = "run_ended"      // it was late, and no iteration is left to carry it into
+	ReasonBatchNotFull = "batch_not_full" // it waited for a batch (schedule.batch_segments)
+)
+
 // LedgerRow is a row of ledger.parquet: what the buffer stage did with one
 // segment of a sampled trace. Over a whole run each planned trace appears with
 // its segments, or as one where it was lost, each with exactly one disposition.

@@ -122,7 +122,7 @@ func (o BufferOptions) plain(ctx context.Context, out io.Writer) error {
 		PlanRows:    p.Recipe.Rollout.Prompts,
 	}
 	outputs := []string{inputs.StateOutput, inputs.StatsOutput, inputs.BatchOutput, inputs.LedgerOutput, inputs.PlanOutputs[0].Path}
-	if p.Recipe.Schedule.BatchSegments > 0 {
+	if p.Recipe.BatchSegments() > 0 {
 		inputs.WaitingOutput = filepath.Join(o.Out, "waiting.parquet")
 		outputs = append(outputs, inputs.WaitingOutput)
 	}

@@ -107,7 +107,7 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	k := o.plainIteration(1)
 	inputs := learn.Inputs{
 		Iteration: k, Batch: o.Batch, Policy: o.Policy, Optimizer: o.Optimizer, LastStep: steps,
-		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.Recipe.Schedule.Iterations) * steps,
+		StepsSoFar: (k - 1) * steps, StepsTotal: max(k, p.Recipe.Schedule.DecayEnd(k)) * steps,
 		PolicyOutput: folder, PolicyVersion: k, OptimizerOutput: graph.OptimizerOf(folder),
 	}
 	if p.Recipe.Policy.Critic == recipe.CriticModel {

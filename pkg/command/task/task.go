@@ -31,6 +31,7 @@ type Options struct {
 	Iteration *int   // from 1; nil is not given
 	Shard     int    // from 0
 	Threads   int    // of the engine; 0 is the recipe's or the machine's
+	Extended  int    // how often the run was extended
 
 	// On plain files:
 	Recipe string   // its file
@@ -46,6 +47,7 @@ func (o *Options) flags(task []cli.Flag, inputs ...cli.Flag) []cli.Flag {
 		cmdline.NumberFlag("iteration", "iteration `K`, from 1", &o.Iteration),
 		&cli.IntFlag{Name: "shard", Usage: "shard `N`, from 0", EnvVars: []string{"SLURM_ARRAY_TASK_ID"}, Destination: &o.Shard},
 		&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`; 0 uses the recipe's, else all cores", EnvVars: []string{"LATHE_THREADS"}, Destination: &o.Threads},
+		&cli.IntFlag{Name: "extended", Usage: "wait until this node sees that the run was extended `N` times; set by what starts tasks", Destination: &o.Extended},
 	}, task, []cli.Flag{
 		&cli.StringFlag{Name: "recipe", Usage: "process plain files with the settings of `RECIPE`, without a run", Destination: &o.Recipe},
 		cmdline.SetFlag(&o.Set),
@@ -105,6 +107,9 @@ func (o Options) do(ctx context.Context, program string, task graph.Task) error 
 	if err := rundir.Trusted(dir); err != nil {
 		return err
 	}
+	if err := rundir.AwaitExtension(ctx, dir, o.Extended); err != nil {
+		return err
+	}
 	opened, err := rundir.Open(ctx, dir)
 	if err != nil {
 		return err
@@ -151,7 +156,7 @@ func recordExit(ctx context.Context, dir graph.Dir, task graph.Task, attempt sea
 // Of the flags of a task binary, taskOnly name a task of a run and eitherMode go
 // with --recipe too. All others are for work on plain files.
 var (
-	taskOnly   = []string{"run", "evaluate", "gather", "gradient", "reduce", "step", "warm", "wave"}
+	taskOnly   = []string{"run", "evaluate", "extended", "gather", "gradient", "reduce", "step", "warm", "wave"}
 	eitherMode = []string{"recipe", "iteration", "shard", "threads"}
 )
 

@@ -20,6 +20,9 @@ type Objective struct {
 	Factors   credit.FactorPicks       `yaml:"factors" json:"factors"`
 	Weight    credit.WeightPick        `yaml:"weight" json:"weight"`
 	Loss      loss.Loss                `yaml:"loss" json:"loss"`
+	// DynamicSampling samples until a batch is full of what select retains:
+	// schedule.batch_segments full.
+	DynamicSampling bool `yaml:"dynamic_sampling" json:"dynamic_sampling"`
 }
 
 // with is an objective without factors.
@@ -67,13 +70,16 @@ func init() {
 	register("ppo", "PPO (Schulman et al.) with a critic", ppo)
 	register("mle-agents", "PPO with the settings of RL-MLE Tab. 3, but for its factor of durations", mleAgents)
 	register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
-	register("trl-grpo", "GRPO as TRL sets it up", trlGRPO)
+	register("trl-grpo", "GRPO as TRL 1.16 sets it up", trlGRPO)
+	register("trl-sapo", "SAPO as TRL 1.16 sets it up: a soft gate in the place of the clip", trlSAPO)
+	register("clip-cov", "Clip-Cov (Cui et al.) as verl has it: no gradient for a few tokens of high covariance", clipCov)
+	register("kl-cov", "KL-Cov (Cui et al.) as verl has it: a penalty on the tokens of highest covariance", klCov)
 	register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
 	register("slime-grpo", "GRPO as slime sets it up", slimeGRPO)
 	register("prime-rl", "prime-rl: centred, masked where the probability moved too far (DPPO)", primeRL)
 	register("nemo-grpo", "GRPO as NeMo-RL sets it up: mean and deviation of the others", nemoGRPO)
 	register("drgrpo", "Dr. GRPO (Liu et al.): centred, sums divided by one constant", drGRPO)
-	register("dapo", "DAPO (Yu et al.): clip-higher, constant groups and cut-off responses dropped", dapo)
+	register("dapo", "DAPO (Yu et al.): clip-higher, dynamic sampling, cut-off responses dropped", dapo)
 	register("cispo", "CISPO (MiniMax-M1): a clipped weight that passes no gradient", cispo)
 	register("gspo", "GSPO (Zheng et al.): one ratio for a response", gspo)
 	register("rloo", "RLOO (Ahmadian et al.): less the mean of the others", rloo)
@@ -112,6 +118,7 @@ func clipped(low, high float64) loss.Loss {
 		Kind: "clip", ClipLow: low, ClipHigh: high,
 		KL:       loss.KL{Estimator: "k3", Gradient: "estimator", RefAlpha: 1},
 		Value:    loss.Value{Coef: 0.1, Clip: 0.2},
+		Tokens:   loss.Tokens{Name: loss.TokensAll},
 		Mismatch: loss.Mismatch{Weight: "token", Mask: "none"},
 		Epochs:   1, MiniBatches: 1,
 	}
@@ -224,12 +231,46 @@ func verlPPO() Objective {
 	return with(advantage, nil, "token_mean", verlLoss())
 }
 
-// trlGRPO is TRL's GRPOTrainer with its defaults: ddof 1, +1e-4, loss type
+// trlGRPO is the GRPOTrainer of TRL 1.16.0 with its defaults: ddof 1, +1e-4, loss type
 // "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
-// and k3 without clamps.
+// and k3 without clamps, times the importance ratio (use_bias_correction_kl, since 1.16).
+// analysis/presets_trl.py compares it with an installed wheel.
 func trlGRPO() Objective {
-	return with(groupStandardised(1, 1e-4), nil, "token_mean", clipped(0.2, 0.2))
+	l := clipped(0.2, 0.2)
+	l.KL.Importance = true
+	return with(groupStandardised(1, 1e-4), nil, "token_mean", l)
 }
+
+// trlSAPO is loss_type "sapo" of TRL 1.16.0 (SAPO, Gao et al., arXiv 2511.20347): a soft gate
+// in the place of the clip, τ 1 and 1.05, the mean over responses of the mean over tokens.
+func trlSAPO() Objective {
+	o := trlGRPO()
+	o.Weight = credit.WeightNamed("seq_mean_token_mean")
+	o.Loss.Kind, o.Loss.TauPositive, o.Loss.TauNegative = "sapo", 1, 1.05
+	return o
+}
+
+// clipCov is verl's policy loss "clip_cov" (Cui et al., The Entropy Mechanism of
+// Reinforcement Learning, arXiv 2505.22617) with its defaults: 2e-4 of the tokens, with
+// covariances from 1 to 5. It has no dual clip.
+func clipCov() Objective {
+	l := clipped(0.2, 0.2)
+	l.RatioClamp = 20
+	l.Tokens = loss.Tokens{Name: loss.TokensClipCov, Share: 2e-4, Low: 1, High: 5}
+	return with(groupStandardised(1, 1e-6), nil, "token_mean", l)
+}
+
+// klCov is verl's policy loss "kl_cov" of the same paper with its defaults: the ratio is not
+// clipped, and 2e-4 of the tokens are charged 1 times their log ratio.
+func klCov() Objective {
+	l := clipped(1, unbounded)
+	l.RatioClamp = 20
+	l.Tokens = loss.Tokens{Name: loss.TokensKLCov, Share: 2e-4, KLCoef: 1}
+	return with(groupStandardised(1, 1e-6), nil, "token_mean", l)
+}
+
+// unbounded is an upper bound that no ratio reaches.
+const unbounded = 1e9
 
 // openInstructGRPO is open-instruct with its defaults: centred advantages,
 // constant groups dropped, clip 0.2 and 0.272, the mean over tokens, β = 0.05
@@ -279,11 +320,14 @@ func drGRPO() Objective {
 }
 
 // dapo is DAPO (Yu et al., arXiv 2503.14476): clip-higher 0.2 and 0.28
-// (section 3.1), constant groups dropped (3.2), the mean over tokens (3.3),
-// cut-off responses dropped (3.4), no KL (2.3). The paper leaves ddof and ε
+// (section 3.1), constant groups dropped until a batch is full (3.2: dynamic sampling), the
+// mean over tokens (3.3), cut-off responses dropped (3.4), no KL (2.3). The soft overlong
+// punishment of 3.4 is reward.overlong, which a recipe names. The paper leaves ddof and ε
 // open; they are those of verl, on which it is built.
 func dapo() Objective {
-	return with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonOverlong), "token_mean", clipped(0.2, 0.28))
+	o := with(groupStandardised(1, 1e-6), credit.Named(credit.ReasonConstantGroup, credit.ReasonOverlong), "token_mean", clipped(0.2, 0.28))
+	o.DynamicSampling = true
+	return o
 }
 
 // cispo is CISPO (MiniMax-M1, arXiv 2506.13585): GRPO's advantage, the mean

@@ -53,6 +53,7 @@ loss.clip_high: 0.2
 loss.kl.estimator: k3
 loss.kl.gradient: estimator
 loss.kl.ref_alpha: 1
+loss.tokens.name: all
 loss.value.coef: 0.1
 loss.value.clip: 0.2
 loss.mismatch.weight: token
@@ -84,7 +85,10 @@ var sources = map[string]string{
 		advantage.epsilon: 0
 		weight: seq_mean_turn_mean_token_mean`, // FlipTS §3.1, FlipTS Eq. 1
 	"verl-grpo":          vanilla + "advantage.group_of_one: reward\nloss.kl.coef: 0.001",
-	"trl-grpo":           "advantage.epsilon: 0.0001",
+	"trl-grpo":           "advantage.epsilon: 0.0001\nloss.kl.importance: true",
+	"trl-sapo":           "advantage.epsilon: 0.0001\nloss.kl.importance: true\nloss.kind: sapo\nloss.tau_positive: 1\nloss.tau_negative: 1.05\nweight: seq_mean_token_mean",
+	"clip-cov":           "loss.ratio_clamp: 20\nloss.tokens.name: clip_cov\nloss.tokens.share: 0.0002\nloss.tokens.low: 1\nloss.tokens.high: 5",
+	"kl-cov":             "loss.ratio_clamp: 20\nloss.clip_low: 1\nloss.clip_high: 1e+09\nloss.tokens.name: kl_cov\nloss.tokens.share: 0.0002\nloss.tokens.kl_coef: 1",
 	"open-instruct-grpo": centred + "select: [constant_group]\nloss.clip_high: 0.272\nloss.kl.coef: 0.05\nloss.kl.input_clamp: 40\nloss.truncated_is: 2",
 	"slime-grpo":         "weight: seq_mean_token_mean\nloss.kl.estimator: k1",
 	"prime-rl":           centred + "select: [constant_group]\nloss.kind: dppo\nloss.sampler_kl: 0.001",
@@ -96,7 +100,7 @@ var sources = map[string]string{
 		loss.kl.input_clamp: 20
 		loss.kl.output_clamp: 10`,
 	"drgrpo":     centred + "weight: seq_mean_token_sum_norm",
-	"dapo":       "select: [constant_group, overlong]\nloss.clip_high: 0.28",
+	"dapo":       "select: [constant_group, overlong]\nloss.clip_high: 0.28\ndynamic_sampling: true",
 	"cispo":      "loss.kind: cispo\nloss.clip_low: 1\nloss.clip_high: 0.28\nloss.ratio_clamp: 20",
 	"gspo":       "loss.kind: gspo\nloss.clip_low: 0.0003\nloss.clip_high: 0.0004\nweight: seq_mean_token_mean",
 	"rloo":       centred + "advantage.baseline: leave_one_out\nselect: [min_group]\nloss.kind: reinforce\nweight: seq_mean_token_sum",

@@ -109,8 +109,9 @@ func GateArray(r *rundir.Run, binaries, siteSHA256 string, number int) executor.
 	q := r.Recipe.Resources.Stages.Gate
 	return executor.Array{
 		Run: r.Identity.RunID, Stage: slurm.GateStage, Attempt: number, Shards: []int{0}, NoShard: true,
-		Command: []string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir), "--site-sha256", siteSHA256, "--unless-paused"},
-		CPUs:    max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(), Env: drive.WithTrust(map[string]string{}),
+		Command: append([]string{filepath.Join(binaries, "lathe"), "advance", "--run", string(r.Dir), "--executor", "slurm", "--site", sitePath(r.Dir), "--site-sha256", siteSHA256, "--unless-paused"},
+			r.Graph.ExtendedFlag()...),
+		CPUs: max(1, q.CPUs), MemoryGB: q.MemoryGB, GPUs: q.GPUs, Minutes: q.Minutes, LogDir: r.Dir.Logs(), Env: drive.WithTrust(map[string]string{}),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/plan"
 )
 
 // Explanation is why an instance of a plan was sampled.
@@ -49,7 +50,7 @@ type Entry struct {
 // Ancestor is a response that was iterated on.
 type Ancestor struct {
 	InstanceID string   `json:"instance_id"` // that it is a response to
-	Iteration  int      `json:"iteration"`   // whose plan has that; 0 where the entry holds no response
+	Iteration  int      `json:"iteration"`   // whose plan has that; 0 where the entry holds no response, -1 of a run that this one started from
 	Sample     int      `json:"sample"`
 	Kind       string   `json:"kind"` // of the instance
 	Depth      int      `json:"depth"`
@@ -176,12 +177,18 @@ func (e *explainer) ancestor(row shard.Instance) (Ancestor, shard.Instance, erro
 		return a, shard.Instance{}, nil // the entry is a task
 	}
 	k := int(entry.Ref.Iteration)
+	a.Iteration, a.Sample = k, int(entry.Ref.Sample)
+	if k == graph.InheritedIteration { // what came before is in the run that it is of
+		a.Depth = int(entry.Depth) - 1
+		a.Said, err = e.said(entry, plan.InstanceID(k, int(entry.Ref.Row)))
+		return a, shard.Instance{}, err
+	}
 	parent, err := e.instance(k, entry.ParentID)
 	if err != nil {
 		return Ancestor{}, shard.Instance{}, err
 	}
-	a.Iteration, a.Sample, a.Kind, a.Depth = k, int(entry.Ref.Sample), parent.Kind, int(parent.Depth)
-	a.Said, err = e.said(entry)
+	a.Kind, a.Depth = parent.Kind, int(parent.Depth)
+	a.Said, err = e.said(entry, entry.ParentID)
 	return a, parent, err
 }
 
@@ -196,16 +203,15 @@ func (e *explainer) entry(row shard.Instance) (shard.Entry, error) {
 	return shard.Entry{}, exitcode.Dataf("instance %q continues from entry %q, which state %q does not have", row.InstanceID, row.ParentID, path)
 }
 
-// said lists what the policy said in the response that an entry refers to.
-func (e *explainer) said(entry shard.Entry) ([]string, error) {
-	n := graph.Node{Stage: graph.StageRollout, Iteration: int(entry.Ref.Iteration), Wave: int(entry.Ref.Wave)}
-	path := e.run.Dir.Sampled(n, e.run.Graph.ShardOf(n.Iteration, int(entry.Ref.Row)))
+// said lists what the policy said in the response that an entry refers to, to an instance.
+func (e *explainer) said(entry shard.Entry, instanceID string) ([]string, error) {
+	path, _ := e.run.Responses(entry.Ref)
 	said, messages := []string{}, 0
 	for row, err := range shard.Rows[shard.Rollout](e.ctx, path, e.run.Graph.Reading(0)) {
 		if err != nil {
 			return nil, err
 		}
-		if row.InstanceID != entry.ParentID || row.Sample != entry.Ref.Sample || row.Step != entry.Ref.Step {
+		if row.InstanceID != instanceID || row.Sample != entry.Ref.Sample || row.Step != entry.Ref.Step {
 			continue
 		}
 		for i, message := range row.Messages {

@@ -68,6 +68,13 @@ type Graph struct {
 	// Who the run is, as its manifests say.
 	RunID        string
 	RecipeSHA256 string
+	Extended     []Extended // recipes before this one, the first first; the run was extended after each
+}
+
+// Extended is a recipe that a run was made with until it was extended.
+type Extended struct {
+	Iterations   int    `json:"iterations"` // that it had
+	RecipeSHA256 string `json:"recipe_sha256"`
 }
 
 // PlanRows is the number of instances in an iteration's plan: m·B.
@@ -172,7 +179,7 @@ func (g Graph) Carries() bool { return g.MayBeLate() && g.Recipe.Schedule.Late =
 // Waits reports whether segments of iteration k may wait for the batch of a later
 // one.
 func (g Graph) Waits(k int) bool {
-	return g.Recipe.Schedule.BatchSegments > 0 && k > 0 && k < g.Recipe.Schedule.Iterations
+	return g.Recipe.BatchSegments() > 0 && k > 0 && k < g.Recipe.Schedule.Iterations
 }
 
 // LastLearn is the node that makes policy version k.
@@ -280,6 +287,9 @@ func (g Graph) warmOutputs(t Task) []string {
 	outputs := []string{d.Warm(k), d.WarmOptimizer(k)}
 	if k == g.WarmChunks() {
 		outputs = []string{d.Policy(0)}
+		if g.Recipe.Start.KeepsOptimizer() {
+			outputs = append(outputs, d.Optimizer(0))
+		}
 	}
 	if k == 1 && g.Recipe.Policy.LoRA != nil {
 		outputs = append(outputs, d.Base())
@@ -332,7 +342,7 @@ func (g Graph) EvaluatedVersions() []int {
 	}
 	last := g.Recipe.Schedule.Iterations
 	versions := []int{0}
-	if every := g.Recipe.Evaluation.Every; every > 0 {
+	if every := g.Recipe.EvaluatesEvery(); every > 0 {
 		for v := every; v < last; v += every {
 			versions = append(versions, v)
 		}

@@ -236,7 +236,7 @@ func TestGraphHasNoCycleAndNoGap(t *testing.T) {
 		r.Schedule.GradientShards = rapid.IntRange(1, 3).Draw(rt, "gradient shards")
 		r.Loss.MiniBatches = rapid.IntRange(1, 3).Draw(rt, "mini batches")
 		r.Loss.KL.RefEvery = rapid.IntRange(0, 3).Draw(rt, "reference every")
-		r.Evaluation.Every = rapid.IntRange(0, 3).Draw(rt, "evaluate every")
+		r.Evaluation.Every = recipe.EvaluateEvery(rapid.IntRange(0, 3).Draw(rt, "evaluate every"))
 		g := graph.Graph{Dir: "/run", Recipe: r}
 		position, outputs := map[graph.Node]int{}, map[string]graph.Task{}
 		for i, n := range g.Nodes() {

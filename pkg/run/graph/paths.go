@@ -30,6 +30,15 @@ func (d Dir) Identity() string { return d.Join("run.json") }
 // Recipe is the recipe as resolved, every default written out.
 func (d Dir) Recipe() string { return d.Join("recipe.yaml") }
 
+// Extension is the recipe with which the run went on after it was extended n times; for 0
+// that which it was made with.
+func (d Dir) Extension(n int) string {
+	if n == 0 {
+		return d.Recipe()
+	}
+	return d.Join(fmt.Sprintf("recipe.%d.yaml", n))
+}
+
 // Tasks is the task set that the run was made with.
 func (d Dir) Tasks() string { return d.Join(TasksName) }
 
@@ -69,6 +78,13 @@ func (d Dir) Warm(chunk int) string { return d.Join("warm", fmt.Sprintf("%06d", 
 
 // WarmOptimizer is the optimizer state beside a warm-start checkpoint.
 func (d Dir) WarmOptimizer(chunk int) string { return OptimizerOf(d.Warm(chunk)) }
+
+// Inherited holds, by name, what a run took over of another's curriculum: state, stats,
+// and the responses and scores that the state refers to, rollout and score.
+func (d Dir) Inherited(name string) string { return d.Join("inherited", name+".parquet") }
+
+// InheritedIteration is the iteration of references to responses of another run.
+const InheritedIteration = -1
 
 // Iteration is the folder of an iteration. Iteration 0 holds the state and
 // the ledger before anything is sampled.

@@ -68,9 +68,20 @@ func (g Graph) Command(binaries string, n Node) []string {
 	s := specs[n.Stage]
 	command := []string{filepath.Join(binaries, s.binary), "--run", string(g.Dir)}
 	if s.arguments != nil {
-		return append(command, s.arguments(n)...)
+		command = append(command, s.arguments(n)...)
+	} else {
+		command = append(command, "--iteration", strconv.Itoa(n.Iteration))
 	}
-	return append(command, "--iteration", strconv.Itoa(n.Iteration))
+	return append(command, g.ExtendedFlag()...)
+}
+
+// ExtendedFlag tells a process that is started on another node how often the run was
+// extended: that node may not see it yet.
+func (g Graph) ExtendedFlag() []string {
+	if len(g.Extended) == 0 {
+		return nil
+	}
+	return []string{"--extended", strconv.Itoa(len(g.Extended))}
 }
 
 // ParseStage finds a stage that runs as tasks by its name.

@@ -82,6 +82,7 @@ type draft struct {
 	recipeLost  bool   // it is there, without its recipe
 	named       string // id of the run that recipe or tasks without a run.json are of
 	identity    Identity
+	inherited   *inherited // of the run that the policy is of; nil for nothing
 	environment env.Env
 	tasks       []shard.TaskRow
 	notes       []string
@@ -109,11 +110,19 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 	if err := d.identify(); err != nil {
 		return nil, err
 	}
+	if err := d.findOrigin(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.pinPool(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.readTasks(); err != nil {
 		return nil, err
+	}
+	if c := resolved.Recipe.Curriculum; d.inherited != nil {
+		if err := d.inherited.check(c.Name, d.environment, c.Kinds); err != nil {
+			return nil, err
+		}
 	}
 	if err := refuseUntracked(ctx, dir.Tasks(), func() ([]byte, error) { return shard.Encode(d.tasks, nil) }); err != nil {
 		return nil, err
@@ -314,6 +323,11 @@ func (d *draft) write(ctx context.Context, attempt seal.Attempt, version string)
 	var err error
 	if d.identity.TasksSHA256, err = sealTasks(ctx, d.dir, d.environment, d.tasks, attempt, manifest); err != nil {
 		return err
+	}
+	if d.inherited != nil {
+		if err := d.inherited.seal(d.dir, attempt, manifest); err != nil {
+			return err
+		}
 	}
 	if d.identity.BinaryVersion == "" {
 		d.identity.BinaryVersion, d.identity.Host = version, attempt.Host

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -63,7 +64,7 @@ func TestLedger(t *testing.T) {
 	} {
 		d := graph.Dir(t.TempDir())
 		r := &rundir.Run{Dir: d, Graph: graph.Graph{Dir: d}}
-		r.Recipe.Schedule.Iterations, r.Recipe.Rollout.Group, r.Recipe.Schedule.BatchSegments = 2, 2, c.batchSegments
+		r.Recipe.Schedule.Iterations, r.Recipe.Rollout.Group, r.Recipe.Schedule.BatchSegments = 2, 2, recipe.BatchSegments(c.batchSegments)
 		r.Graph.Recipe = r.Recipe
 		id := func(text string) (instance string, sample, segment int32, reason string) {
 			text, reason, _ = strings.Cut(text, " ")

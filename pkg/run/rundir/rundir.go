@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type Identity struct {
 
 	DataLeftOutNames []string   `json:"data_left_out_names,omitempty"`
 	PolicySource     string     `json:"policy_source"`             // folder that policy v000000 was copied from; empty for a new policy
+	Origin           *Origin    `json:"origin,omitempty"`          // the run that policy_source is a version of
 	Pool             *DataFile  `json:"pool,omitempty"`            // that the warm start learns from, by the digest of its content
 	WarmStartData    []DataFile `json:"warm_start_data,omitempty"` // files of warm_start.data
 	Scores           string     `json:"scores,omitempty"`          // folder of a run whose scores are taken where they are of the same responses
@@ -58,7 +60,7 @@ type Run struct {
 	Identity Identity
 	Recipe   recipe.Recipe
 	Graph    graph.Graph
-	// RecipeBytes is recipe.yaml as stored.
+	// RecipeBytes is the newest recipe of the run, as stored.
 	RecipeBytes []byte
 	// Notes are what whoever has just made the run should know of it.
 	Notes []string
@@ -91,36 +93,35 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 		return nil, exitcode.Dataf("run %q has format version %d and is read by the binaries of version %s that made it; this binary reads version %d",
 			dir, identity.FormatVersion, identity.BinaryVersion, FormatVersion)
 	}
-	content, m, err := seal.OpenDocument(ctx, dir.Recipe(), seal.Options{})
-	if err != nil {
-		return nil, wayBack(dir, dir.Recipe(), err)
+	g, texts, err := readGraph(ctx, dir)
+	if texts == nil {
+		return nil, err
 	}
-	if m.SHA256 != identity.RecipeSHA256 {
+	made := g.RecipeSHA256
+	if len(g.Extended) > 0 {
+		made = g.Extended[0].RecipeSHA256
+	}
+	if made != identity.RecipeSHA256 {
 		return nil, exitcode.WithHint(exitcode.Dataf("%q is not the recipe that the run was made from: its sha256 is %s, in run.json it is %s",
-			dir.Recipe(), m.SHA256, identity.RecipeSHA256), "remove it and its manifest, and put the right one back: lathe run RECIPE --run %s", dir)
+			dir.Recipe(), made, identity.RecipeSHA256), "remove it and its manifest, and put the right one back: lathe run RECIPE --run %s", dir)
 	}
-	r, err := recipe.Parse(content)
 	if err != nil {
 		// Its digest is right: whoever made the run could read it.
 		return nil, exitcode.WithHint(exitcode.Dataf("recipe of run %q: %w", dir, err),
 			"the run was made by version %s of lathe, which reads it: this one has other settings", identity.BinaryVersion)
 	}
-	g := graph.Graph{Dir: dir, Recipe: *r, RunID: identity.RunID, RecipeSHA256: identity.RecipeSHA256}
-	return &Run{Dir: dir, Identity: identity, Recipe: *r, Graph: g, RecipeBytes: content}, nil
+	g.RunID = identity.RunID
+	return &Run{Dir: dir, Identity: identity, Recipe: g.Recipe, Graph: g, RecipeBytes: texts[len(texts)-1]}, nil
 }
 
 // ReadGraph is the graph of a run of which no more than the recipe and some outputs need
 // be there.
 func ReadGraph(ctx context.Context, dir graph.Dir) (graph.Graph, error) {
-	content, m, err := seal.OpenDocument(ctx, dir.Recipe(), seal.Options{})
-	if err != nil {
-		return graph.Graph{}, err
+	g, texts, err := readGraph(ctx, dir)
+	if err != nil && texts != nil {
+		err = exitcode.Dataf("recipe of run %q: %w", dir, err)
 	}
-	r, err := recipe.Parse(content)
-	if err != nil {
-		return graph.Graph{}, exitcode.Dataf("recipe of run %q: %w", dir, err)
-	}
-	return graph.Graph{Dir: dir, Recipe: *r, RunID: m.Run, RecipeSHA256: m.SHA256}, nil
+	return g, err
 }
 
 // sameRecipe refuses to resume a recipe that differs from the run's own.
@@ -129,7 +130,7 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 	if err != nil {
 		return fmt.Errorf("reading the recipe of run %q: %w", r.Dir, err)
 	}
-	if bytes.Equal(own, resolved.YAML) || bytes.Equal(own, keepingAll(resolved.YAML)) {
+	if slices.ContainsFunc(append(asBefore(resolved.YAML), resolved.YAML), func(text []byte) bool { return bytes.Equal(own, text) }) {
 		return nil
 	}
 	differences, err := config.Differences(own, resolved.YAML)
@@ -143,10 +144,12 @@ func (r *Run) sameRecipe(resolved *recipe.Resolved) error {
 		"choose another --run folder, or leave the recipe out to resume this run")
 }
 
-// keepingAll is a resolved recipe as it was while runs kept every policy version
-// unless they were told otherwise: one that was made then goes on so.
-func keepingAll(resolved []byte) []byte {
-	return bytes.Replace(resolved, []byte("\n  keep_every: auto\n"), []byte("\n  keep_every: 0\n"), 1)
+// asBefore are a resolved recipe as it was while runs kept every policy version, or
+// measured the first and the last alone, unless they were told otherwise: one that was made
+// then goes on so.
+func asBefore(resolved []byte) [][]byte {
+	onlyEnds := bytes.Replace(resolved, []byte("\n  every: auto\n"), []byte("\n  every: 0\n"), 1)
+	return [][]byte{onlyEnds, bytes.Replace(onlyEnds, []byte("\n  keep_every: auto\n"), []byte("\n  keep_every: 0\n"), 1)}
 }
 
 // mostDifferences bounds what a message says about two recipes.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -36,7 +37,11 @@ func Trusted(d graph.Dir, more ...string) error {
 	if os.Getenv(TrustVariable) != "" {
 		return nil
 	}
-	for _, path := range append([]string{string(d), d.Identity(), d.Recipe(), d.Tasks(), d.Jobs()}, more...) {
+	extensions, err := filepath.Glob(d.Join("recipe.*.yaml"))
+	if err != nil {
+		return exitcode.Dataf("listing the recipes of %q: %w", d, err)
+	}
+	for _, path := range slices.Concat(extensions, []string{string(d), d.Identity(), d.Recipe(), d.Tasks(), d.Jobs()}, more) {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -41,6 +41,7 @@ type Status struct {
 	State      State         `json:"state"`
 	Evidence   string        `json:"evidence"`
 	Iterations int           `json:"iterations"`
+	Lineage    []string      `json:"lineage,omitempty"` // what the run comes from, the last first
 	Learned    int           `json:"iterations_learned"`
 	Executor   string        `json:"executor,omitempty"`
 	Stuck      string        `json:"stuck,omitempty"`  // why nobody could submit what is ready
@@ -70,6 +71,7 @@ type StageStatus struct {
 func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error) (Status, error) {
 	s := Status{
 		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
+		Lineage: r.Lineage(),
 	}
 	if seen == nil {
 		seen = &advance.Seen{}
@@ -287,6 +289,9 @@ func anyOf(m map[graph.Task]string) string {
 // Print writes the status as a table.
 func (s Status) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s (%s): %s, %d of %d iterations learned\n  %s\n", s.Run, s.RunID, s.State, s.Learned, s.Iterations, s.Evidence)
+	for _, line := range s.Lineage {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tSTATE\tDONE\tRUNNING\tPENDING\tFAILED\tUNKNOWN\tEVIDENCE")
 	for _, st := range s.Stages {

@@ -19,7 +19,7 @@ import (
 // and one can take the other's: not where it is adapters, which belong to a base of their
 // run.
 func SameWarmStart(a, b *rundir.Run) bool {
-	return a.Recipe.Policy.LoRA == nil && warmStart(a) == warmStart(b)
+	return a.Recipe.Policy.LoRA == nil && !a.Recipe.Start.KeepsOptimizer() && warmStart(a) == warmStart(b)
 }
 
 // warmStart is what the warm start of a run depends on: where it is the same for two

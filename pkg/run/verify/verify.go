@@ -51,6 +51,8 @@ type Verification struct {
 	Bytes  int64         `json:"bytes"`
 	Faults []Fault       `json:"faults"`
 	Ledger rundir.Ledger `json:"ledger"`
+	// Lineage is what the run started from, the last first.
+	Lineage []string `json:"lineage,omitempty"`
 }
 
 // Verify digests every sealed file of a run, follows every manifest's inputs,
@@ -76,6 +78,7 @@ func Verify(ctx context.Context, r *rundir.Run) (Verification, error) {
 	v.inputs()
 	v.expected()
 	v.sampled()
+	v.lineage()
 	if err := ctx.Err(); err != nil {
 		return v.result, err
 	}
@@ -130,7 +133,12 @@ func (v *verifier) known(rel string) bool {
 	if _, made := v.maker(rel); made {
 		return true
 	}
-	return rel == "run.json" || rel == "recipe.yaml" || rel == graph.TasksName
+	for n := range len(v.run.Graph.Extended) + 1 {
+		if rel == v.run.Dir.Rel(v.run.Dir.Extension(n)) {
+			return true
+		}
+	}
+	return rel == "run.json" || rel == graph.TasksName
 }
 
 // walk digests everything that has a manifest or ought to have one. What

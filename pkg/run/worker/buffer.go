@@ -31,14 +31,17 @@ func (w *Worker) bufferInputs(ctx context.Context, k int, reading seal.Options) 
 	inputs := buffer.Inputs{
 		Iteration: k, StateOutput: out.State(k), StatsOutput: out.Stats(k), PlanRows: g.PlanRows(),
 		WaveOf: func(ref shard.Ref, _ string) (buffer.WaveRef, error) {
-			n := graph.Node{Stage: graph.StageRollout, Iteration: int(ref.Iteration), Wave: int(ref.Wave)}
-			return waveOf(in, n, g.ShardOf(n.Iteration, int(ref.Row))), nil
+			rollout, score := w.Run.Responses(ref)
+			return buffer.WaveRef{Rollout: rollout, Score: score}, nil
 		},
 	}
 	for _, i := range g.PlansWritten(k) {
 		inputs.PlanOutputs = append(inputs.PlanOutputs, buffer.PlanRef{Iteration: i, Path: out.Plan(i)})
 	}
 	if k == 0 {
+		if w.Run.Recipe.Start.KeepsCurriculum() {
+			inputs.State, inputs.Stats = in.Inherited("state"), in.Inherited("stats")
+		}
 		return inputs, nil
 	}
 	closed, err := closing.Read(ctx, in, k, reading)

@@ -15,10 +15,10 @@ func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 	steps := g.OptimizerSteps()
 	inputs := learn.Inputs{
 		Iteration: k, Batch: in.Batch(k), Policy: in.Policy(k - 1), Start: in.Policy(k - 1),
-		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.Iterations * steps,
+		FirstStep: 0, LastStep: steps, StepsSoFar: (k - 1) * steps, StepsTotal: w.Run.Recipe.Schedule.DecayEnd(k) * steps,
 		PolicyOf: in.Policy,
 	}
-	if k > 1 {
+	if k > 1 || w.Run.Recipe.Start.KeepsOptimizer() {
 		inputs.Optimizer = in.Optimizer(k - 1)
 	}
 	if t.Step > 0 {

@@ -51,7 +51,7 @@ func (w *Worker) threads() int {
 func (w *Worker) job(t graph.Task) stage.Job {
 	return stage.Job{
 		RunID: w.Run.Identity.RunID, Step: t.Step, Wave: t.Wave,
-		Seed: w.Run.Recipe.Seed, RecipeSHA256: w.Run.Identity.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
+		Seed: w.Run.Recipe.Seed, RecipeSHA256: w.Run.Graph.RecipeSHA256, Attempt: w.Attempt, BinaryVersion: w.Version,
 		Files:   stage.Files{Cite: w.Run.Dir.Rel, Reading: w.Run.Graph.Reading(rundir.Visibility())},
 		Process: stage.Process{Threads: w.threads(), Log: w.Log, LogDir: w.Run.Dir.Logs()},
 	}
@@ -170,6 +170,13 @@ func (w *Worker) warmInputs(t graph.Task) warm.Inputs {
 	}
 	if chunk == g.WarmChunks() {
 		inputs.PolicyOutput, inputs.PolicyVersion, inputs.OptimizerOutput = out.Policy(0), 0, ""
+	}
+	if origin := w.Run.Identity.Origin; origin != nil && chunk == 1 {
+		inputs.SourceSHA256 = origin.PolicySHA256
+		if w.Run.Recipe.Start.KeepsOptimizer() {
+			inputs.Optimizer, inputs.OptimizerSHA256 = graph.OptimizerOf(w.Run.Identity.PolicySource), origin.OptimizerSHA256
+			inputs.OptimizerOutput = out.Optimizer(0)
+		}
 	}
 	return inputs
 }

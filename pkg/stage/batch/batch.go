@@ -258,7 +258,7 @@ func (r *reduction) lost() {
 	for _, ended := range []struct {
 		shards []ShardRef
 		reason string
-	}{{r.in.LeftOut, "left_out"}, {r.in.Late, "late"}, {r.in.RunEnded, "run_ended"}} {
+	}{{r.in.LeftOut, "left_out"}, {r.in.Late, "late"}, {r.in.RunEnded, shard.ReasonRunEnded}} {
 		for _, ref := range ended.shards {
 			r.ledger = append(r.ledger, r.lostRows(ref, ended.reason)...)
 		}

@@ -23,6 +23,6 @@ func SettingsOf(r recipe.Recipe) Settings {
 	return Settings{
 		Seed: r.Seed, Credit: r.CreditSpec(), Advantage: r.Advantage.AdvantageSettings, Weight: r.Weight.Choice(), Loss: r.Loss,
 		Group: r.Rollout.Group, MaxNewTokens: r.Rollout.MaxNewTokens,
-		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.Schedule.BatchSegments,
+		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.BatchSegments(),
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // reasonBatchNotFull is why the segments that wait when the run ends are never
 // learned from.
-const reasonBatchNotFull = "batch_not_full"
+const reasonBatchNotFull = shard.ReasonBatchNotFull
 
 // gather decides what the batch is made of: all that waits, oldest first, and then
 // what this iteration retained; or nothing yet, and then that waits, too.

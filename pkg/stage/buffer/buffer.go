@@ -41,7 +41,7 @@ type Inputs struct {
 	LeftOut   []ShardRef // given up: their instances are dropped
 	Late      []ShardRef // stopped when the iteration was closed: their instances are dropped
 	RunEnded  []ShardRef // late for good: no iteration is left to carry them into
-	State     string     // of the previous iteration; empty for none
+	State     string     // of the previous iteration, or inherited; empty for none
 	Stats     string     // beside it; empty for none
 	Waiting   string     // segments that wait for a batch, beside it; empty for none
 	// WaveOf names the files that hold a response to an instance of any iteration
@@ -67,12 +67,12 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, ch
 		Iteration: in.Iteration, WaveOf: in.WaveOf,
 		StateOutput: in.StateOutput, StatsOutput: in.StatsOutput, PlanOutputs: in.PlanOutputs, PlanRows: in.PlanRows,
 	}
-	var known plan.Known
+	known, cited, err := plan.Read(ctx, job.Files, in.Iteration, in.State, in.Stats)
+	if err != nil {
+		return err
+	}
+	next.Cited = cited
 	if in.Iteration > 0 {
-		var err error
-		if known, next.Cited, err = plan.Read(ctx, job.Files, in.Iteration, in.State, in.Stats); err != nil {
-			return err
-		}
 		result, err := batch.Run(ctx, job, s.Batch, batch.Inputs{
 			Iteration: in.Iteration, Plans: in.Plans, Shards: in.Shards, LeftOut: in.LeftOut, Late: in.Late, RunEnded: in.RunEnded,
 			Waiting: in.Waiting, RewardStats: known.RewardStats, Cited: next.Cited, WaveOf: in.WaveOf,

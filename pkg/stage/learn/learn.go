@@ -73,6 +73,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manife
 		}
 	}
 	var totals totals
+	var lastEntropy float64 // of the last optimizer step, so that it does not depend on gradient shards
 	for step := in.FirstStep; step < in.LastStep; step++ {
 		stats, err := l.gradient(ctx, step)
 		if err != nil {
@@ -82,10 +83,17 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manife
 			return seal.Manifest{}, err
 		}
 		totals.add(*stats)
+		lastEntropy = stats.Objective.EntropySum / float64(max(1, stats.Objective.Tokens))
 	}
 	m := job.Manifest("learn", in.Iteration, 0, 1, started, l.cited...)
 	m.PolicyVersion = in.PolicyVersion
 	m.Metrics = totals.metrics()
+	if s.Loss.EntropyTarget > 0 {
+		m.Metrics[entropyCoefMetric] = l.entropyCoef
+		if totals.all.Tokens > 0 {
+			m.Metrics[lastEntropyMetric] = lastEntropy
+		}
+	}
 	m.Metrics["batch_bytes_read"] = float64(l.batch.BytesRead())
 	if err := trainer.NoteDevice(&m, l.engine.Meter); err != nil {
 		return seal.Manifest{}, err
@@ -131,6 +139,9 @@ type learner struct {
 	// place. Their tokens are not there: they are read again.
 	before map[int32]*trainer.Sequence
 	cited  []seal.Input
+	// entropyCoef is, with loss.entropy_target, what the coefficient has come to; Loss has
+	// the one that acts.
+	entropyCoef float64
 }
 
 // open reads the batch and opens the policies, of which the one that is trained
@@ -144,6 +155,9 @@ func (l *learner) open(ctx context.Context, workload func(s Settings, longest in
 	}
 	l.batch = batch
 	l.cited = append(l.cited, l.files.Input(in.Batch, batchManifest))
+	if err := l.adaptEntropy(ctx); err != nil {
+		return err
+	}
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -84,6 +85,11 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 		if err != nil {
 			return err
 		}
+		if l.Loss.Tokens.Name != loss.TokensAll {
+			if err := l.chooseTokens(ctx, step, number, sequences); err != nil {
+				return fmt.Errorf("optimizer step %d, unit %d: %w", step, number, err)
+			}
+		}
 		for _, micro := range l.microBatches(l.trained, sequences) {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -95,6 +101,36 @@ func (l *learner) units(ctx context.Context, step int, t *tree, stats *stepStats
 		if err := t.add(number, 0); err != nil {
 			return fmt.Errorf("optimizer step %d, unit %d: %w", step, number, err)
 		}
+	}
+	return nil
+}
+
+// chooseTokens marks the tokens of a gradient unit that loss.tokens treats apart: under the
+// policy as it is before the optimizer step, which takes one more forward pass.
+func (l *learner) chooseTokens(ctx context.Context, step, number int, sequences []trainer.Sequence) error {
+	at := map[int32]int{} // of sequences, by place
+	for i, s := range sequences {
+		at[s.Place] = i
+	}
+	unit := make([]loss.TokenInputs, len(sequences))
+	for _, micro := range l.microBatches(l.trained, sequences) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batch := trainer.Pack(micro)
+		logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+		if err := l.trained.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
+			return err
+		}
+		for i, s := range batch.Sequences {
+			unit[at[s.Place]] = loss.TokenInputs{
+				New: widen(batch.Of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Entropy: widen(batch.Of(i, entropy)), Mask: s.LossMask,
+			}
+		}
+	}
+	stream := rng.New(l.Seed, rng.PurposeTokens, l.in.StepsSoFar+step, "unit", number)
+	for i, apart := range loss.Choose(l.Loss, unit, stream) {
+		sequences[i].Apart = apart
 	}
 	return nil
 }
@@ -130,6 +166,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		tokens := loss.TokenInputs{
 			New: widen(batch.Of(i, logProbs)), Old: widen(s.OldLogProbs), Advantage: widen(s.Advantages), Mask: s.LossMask,
 			Entropy: widen(batch.Of(i, entropy)), Weights: s.Weights(), SamplerUnknown: s.LogProbSource == shard.LogProbsNone,
+			Apart: s.Apart,
 		}
 		if s.Sampler != nil {
 			tokens.Sampler = widen(s.Sampler)

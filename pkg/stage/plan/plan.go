@@ -31,7 +31,7 @@ type Known struct {
 // Read reads the state of the iteration before, and the statistics beside it; an empty
 // path stands for none. It cites what it has read.
 func Read(ctx context.Context, files stage.Files, iteration int, statePath, statsPath string) (Known, []seal.Input, error) {
-	known := Known{State: curriculum.State{Iteration: iteration - 1}}
+	known := Known{State: curriculum.State{Iteration: max(0, iteration-1)}}
 	var inputs []seal.Input
 	if statePath != "" {
 		entries, cited, err := stage.ReadTable[shard.Entry](ctx, files, statePath)

@@ -29,6 +29,8 @@ type Sequence struct {
 	Values, Returns []float64
 	// Advantages are whitened and have their factors; 0 where the mask is false.
 	Advantages []float32
+	// Apart are the tokens that loss.tokens treats apart; nil for none.
+	Apart []bool
 }
 
 // SpreadAdvantages gives each token the advantage of its turn.

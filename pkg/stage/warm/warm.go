@@ -27,7 +27,11 @@ type Inputs struct {
 	Chunk     int    // from 1
 	Source    string // policy folder to start from when the recipe names one
 	Policy    string // checkpoint before this one; empty for the first
-	Optimizer string // its optimizer state; empty for the first
+	Optimizer string // its optimizer state, or the source's; empty for none
+
+	// SourceSHA256 and OptimizerSHA256 are contents that the source and its optimizer state
+	// must have, which are of another run; empty for any.
+	SourceSHA256, OptimizerSHA256 string
 
 	Pool       string // file of lathe pool to learn from; empty for demonstrations
 	PoolSHA256 string // of its content
@@ -38,7 +42,7 @@ type Inputs struct {
 	FirstStep, LastStep int
 	PolicyOutput        string
 	PolicyVersion       int    // 0 for the last checkpoint, -1 for the others
-	OptimizerOutput     string // empty for the last checkpoint: learning starts with fresh moments
+	OptimizerOutput     string // empty for the last checkpoint, unless it has the source's: learning starts with fresh moments
 	// Base is, under policy.lora, the folder of the policy that the run's
 	// adapters adapt, which the first checkpoint makes.
 	Base string
@@ -71,6 +75,9 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 		cited, err = job.VerifyPolicy(ctx, folder)
 	case s.Policy.New == nil:
 		folder = in.Source
+		if in.SourceSHA256 != "" {
+			cited, err = pinned(ctx, job, folder, in.SourceSHA256)
+		}
 	default:
 		var cleanup func()
 		folder, cleanup, err = newPolicy(s, environment, in.PolicyOutput, job.Attempt)
@@ -107,11 +114,11 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 	}
 	defer engine.Close()
 	if in.Optimizer != "" {
-		optimizer, err := job.Verify(ctx, in.Optimizer)
+		optimizer, err := pinned(ctx, job, in.Optimizer, in.OptimizerSHA256)
 		if err != nil {
 			return seal.Manifest{}, err
 		}
-		cited = append(cited, optimizer)
+		cited = append(cited, optimizer...)
 		if err := trainer.LoadOptimizer(engine, in.Optimizer); err != nil {
 			return seal.Manifest{}, err
 		}
@@ -168,6 +175,16 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 		}
 	}
 	return trainer.SavePolicy(engine, folder, in.PolicyOutput, base, job.Attempt, m)
+}
+
+// pinned verifies what is sealed at a path, of another run if a digest is given.
+func pinned(ctx context.Context, job stage.Job, path, contentSHA256 string) ([]seal.Input, error) {
+	input, err := job.Verify(ctx, path)
+	if err == nil && contentSHA256 != "" && input.ContentSHA256 != contentSHA256 {
+		err = exitcode.WithHint(exitcode.Dataf("%q has changed since the run was made: content sha256 %s, was %s", path, input.ContentSHA256, contentSHA256),
+			"put it back as it was, or start a new run")
+	}
+	return []seal.Input{input}, err
 }
 
 // newPolicy makes the policy that the recipe describes in a temporary folder.

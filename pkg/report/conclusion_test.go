@@ -1,0 +1,39 @@
+package report
+
+import "testing"
+
+// What a run came to, in one sentence.
+func TestConclusion(t *testing.T) {
+	t.Parallel()
+	at := func(x float64) *float64 { return &x }
+	version := func(v int, accuracy float64, delta *float64) Version {
+		return Version{Version: v, Accuracy: at(accuracy), DeltaK: delta}
+	}
+	for name, c := range map[string]struct {
+		s    Summary
+		want string
+	}{
+		"nothing measured": {Summary{Iterations: 4}, ""},
+		"one evaluation":   {Summary{Iterations: 0, AccuracyByVersion: []Version{version(0, .5, nil)}}, ""},
+		"rose": {
+			Summary{Iterations: 4, Steps: 4, AccuracyByVersion: []Version{version(0, .042, at(.003)), version(4, .185, at(.512))}, AccuracyGainStandardError: at(.012)},
+			"Held-out accuracy of first answers rose: 18.5 % in v000004 against 4.2 % in v000000, a change of +14.3 ± 1.2 points; with 4 revisions +51.2 points more (+0.3 before).",
+		},
+		"fell, so far": {
+			Summary{Iterations: 9, AccuracyByVersion: []Version{version(0, .5, nil), version(4, .4, nil)}, AccuracyGainStandardError: at(.01)},
+			"So far: Held-out accuracy of first answers fell: 40.0 % in v000004 against 50.0 % in v000000, a change of −10.0 ± 1.0 points.",
+		},
+		"within its error": {
+			Summary{Iterations: 4, Graded: true, AccuracyByVersion: []Version{version(0, .5, nil), version(4, .51, nil)}, AccuracyGainStandardError: at(.006)},
+			"Held-out mean score of first answers did not change by more than two standard errors: 51.0 % in v000004 against 50.0 % in v000000, a change of +1.0 ± 0.6 points.",
+		},
+		"without an error": {
+			Summary{Iterations: 4, AccuracyByVersion: []Version{version(0, .5, nil), version(4, .6, nil)}},
+			"Held-out accuracy of first answers rose: 60.0 % in v000004 against 50.0 % in v000000, a change of +10.0 points (its error is not known).",
+		},
+	} {
+		if got := conclusion(c.s); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
