@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -104,10 +105,12 @@ func (r rule) add(set int, handled uint64) error {
 	return nil
 }
 
-// system is what every program may read: programs, libraries and what says how
-// they are found. Not all of /etc or /proc: keys are in the one and other
-// processes in the other.
-var system = struct{ folders, files, devices []string }{
+type systemFiles struct{ folders, files, devices []string }
+
+// system is what every program may read that has no root of its own: programs, libraries
+// and what says how they are found. Not all of /etc or /proc: keys are in the one and
+// other processes in the other.
+var system = systemFiles{
 	folders: []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/opt",
 		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3", "/etc/python3.11",
@@ -119,6 +122,9 @@ var system = struct{ folders, files, devices []string }{
 	devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"},
 }
 
+// shown is what every program sees that has no root of its own.
+func (s systemFiles) shown() []string { return slices.Concat(s.folders, s.files) }
+
 // process is what it may read of /proc: of others, nothing.
 var process = struct{ folders, files []string }{
 	folders: []string{"/proc/self", "/proc/sys/kernel", "/proc/sys/vm"},
@@ -127,7 +133,7 @@ var process = struct{ folders, files []string }{
 
 // rules are what the program may do with files. Of processes of its own namespace
 // it sees all, which are its own.
-func (p *Program) rules(devices []string, protection Protection) []rule {
+func (p *Program) rules(shown, devices []string, protection Protection) []rule {
 	var rules []rule
 	write := uint64(writeFolder)
 	if protection.ownSockets() {
@@ -138,8 +144,7 @@ func (p *Program) rules(devices []string, protection Protection) []rule {
 			rules = append(rules, rule{path, access, true})
 		}
 	}
-	add(readFolder, system.folders...)
-	add(readFile, system.files...)
+	rules = append(rules, p.readable(shown)...)
 	if protection.namespace("mount") {
 		add(readFolder, "/proc")
 		add(write, sharedFolder)
@@ -159,7 +164,7 @@ func (p *Program) rules(devices []string, protection Protection) []rule {
 	for _, path := range p.Write {
 		rules = append(rules, rule{path, write, false})
 	}
-	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
+	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil && p.Root == "" {
 		add(readFile, resolved)
 	}
 	return rules

@@ -55,9 +55,18 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown, drivers := system.shown(), []string(nil)
+	if p.Root != "" {
+		if shown, err = p.rooted(); err != nil {
+			return nil, err
+		}
+		var where []string
+		drivers, where = p.driver()
+		environ = append(environ, where...)
+	}
 	pl := &plan{
 		Args: p.Args, Env: append(slices.Clone(p.Env), environ...), Dir: p.Dir, Seed: p.Seed, Write: p.Write, Limits: p.Limits, Rlimits: p.Limits.rlimits(),
-		Files: newRuleset(protection.Landlock, p.rules(devices, protection)), Clone: protection.clone(),
+		Files: newRuleset(protection.Landlock, p.rules(shown, devices, protection)), Clone: protection.clone(),
 	}
 	if protection.Seccomp {
 		if pl.Filters, err = filters(protection.ownSockets()); err != nil {
@@ -71,7 +80,7 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 		pl.Nice = 20 - raw // as the system call has it
 	}
 	if own {
-		pl.View = p.view(devices)
+		pl.View = p.view(shown, devices, drivers)
 	}
 	return pl, nil
 }

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	Enter()
 	code := m.Run()
 	warm.Close()
+	if root, _ := ownRoot(); root != "" {
+		_ = os.RemoveAll(root)
+	}
 	os.Exit(code)
 }
 
@@ -56,7 +59,7 @@ func ways(t *testing.T) []way {
 	if len(Probe().Missing(Names())) == 0 {
 		old := Probe()
 		old.Landlock = 0
-		all = append(all, way{"with namespaces", nil, Names(), Run}, way{"warm, with namespaces", nil, Names(), warm.Run}, way{"with namespaces, without Landlock", &old, Names(), Run})
+		all = append(all, way{"with namespaces", nil, Names(), Run}, way{"warm, with namespaces", nil, Names(), warm.Run}, way{"with namespaces, without Landlock", &old, Names(), Run}, rootWay(t))
 	} else {
 		t.Logf("no test with namespaces: %s", Probe())
 	}
@@ -70,7 +73,7 @@ func (w way) program(t *testing.T, script string) Program {
 	return Program{
 		Args: []string{python, "-c", script}, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir},
 		Write: []string{dir}, Require: w.require, protection: w.protection,
-		Limits: Limits{Wall: 20 * time.Second, Memory: 512 << 20, Output: 8 << 10, FileBytes: 4 << 20},
+		Limits: Limits{Wall: 2 * time.Minute, Memory: 512 << 20, Output: 8 << 10, FileBytes: 4 << 20},
 	}
 }
 

@@ -30,21 +30,29 @@ type step struct {
 // readOnly is what a mount is that nothing can be written in.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// view lists the steps to a file system of the system's own files and those that
-// the program is granted. All but the folders in which it may write is read-only.
-func (p *Program) view(devices []string) []step {
+// view lists the steps to a file system of what is shown of the system, or of the
+// program's own root, and of what the program is granted. All but the folders in which
+// it may write is read-only.
+func (p *Program) view(shown, devices, drivers []string) []step {
 	v := viewer{steps: []step{
 		{Do: "mount", Source: "none", Target: "/", Flags: unix.MS_REC | unix.MS_PRIVATE},
 		{Do: "mount", Source: "none", Target: newRoot, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV, Data: "mode=0755,size=1m"},
 	}}
-	for _, path := range slices.Concat(system.folders, system.files) {
-		v.system(path)
+	if p.Root != "" {
+		v.root(p.Root, shown)
+	} else {
+		for _, path := range shown {
+			v.system(path)
+		}
+	}
+	for _, path := range drivers {
+		v.bind(path, filepath.Join(driverFolder, filepath.Base(path)), readOnly)
 	}
 	for _, path := range slices.Concat(system.devices, devices) {
 		v.bind(path, path, unix.MOUNT_ATTR_NOSUID)
 	}
 	v.shared(p.Limits)
-	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
+	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil && p.Root == "" {
 		v.grant(resolved, readOnly)
 		v.grant(p.Args[0], readOnly)
 	}
@@ -123,9 +131,9 @@ type viewer struct {
 }
 
 type mounted struct {
-	path  string
-	flags uint64
-	own   bool // it is not the same path of the host
+	path   string
+	source string // of the host; none of memory
+	flags  uint64
 }
 
 // sharedFolder is that of shared memory and of named semaphores, by which processes
@@ -143,7 +151,7 @@ func (v *viewer) shared(l Limits) {
 	if l.Memory > 0 {
 		data += fmt.Sprintf(",size=%d", l.Memory)
 	}
-	v.bound = append(v.bound, mounted{sharedFolder, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, true})
+	v.bound = append(v.bound, mounted{sharedFolder, "", unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	v.steps = append(v.steps, step{Do: "mount", Source: "none", Target: newRoot + sharedFolder, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, Data: data})
 }
 
@@ -188,7 +196,7 @@ func (v *viewer) bind(source, target string, flags uint64) {
 			v.steps = append(v.steps, step{Do: "file", Target: newRoot + target})
 		}
 	}
-	v.bound = append(v.bound, mounted{target, flags, source != target})
+	v.bound = append(v.bound, mounted{target, source, flags})
 	v.steps = append(v.steps,
 		step{Do: "mount", Source: source, Target: newRoot + target, Flags: unix.MS_BIND | unix.MS_REC},
 		step{Do: "attributes", Target: newRoot + target, Flags: flags})
@@ -205,17 +213,29 @@ func (v *viewer) hideSockets() {
 			continue
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
-		seen := false
-		for _, m := range v.bound { // the last of those that hold it is what is seen
-			if beneath(path, m.path) {
-				seen = !m.own
-			}
-		}
-		if info, err := os.Lstat(path); !seen || err != nil || info.Mode().Type() != os.ModeSocket {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
 			continue
 		}
-		v.steps = append(v.steps, step{Do: "hide", Source: "/dev/null", Target: newRoot + path})
+		for _, seen := range v.seen(path) {
+			v.steps = append(v.steps, step{Do: "hide", Source: "/dev/null", Target: newRoot + seen})
+		}
 	}
+}
+
+// seen is where the program sees a path of the host.
+func (v *viewer) seen(path string) []string {
+	var paths []string
+	for i, m := range v.bound {
+		if m.source == "" || !beneath(path, m.source) {
+			continue
+		}
+		at := filepath.Join(m.path, strings.TrimPrefix(path, filepath.Clean(m.source)))
+		// What was shown later is in front of it.
+		if !slices.ContainsFunc(v.bound[i+1:], func(later mounted) bool { return beneath(at, later.path) }) {
+			paths = append(paths, at)
+		}
+	}
+	return paths
 }
 
 // folder makes a folder of the new root, and those above it.

@@ -61,7 +61,8 @@ type Prompts struct {
 
 // Program says how programs are run.
 type Program struct {
-	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for
+	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for; with an image, one in it
+	Image       string   `yaml:"image"`       // the root of programs in the place of this machine's files: a folder, a SquashFS file or a SIF file of Apptainer, which is unpacked once into lathe/images of the user's cache folder; it needs mount namespaces; empty for this machine's own. $NAME is taken from the environment
 	Threads     int      `yaml:"threads"`     // of numerical libraries, for each program; a score task runs as many programs at once as it has cores for
 	Packages    []string `yaml:"packages"`    // that prompts name
 	Hardware    string   `yaml:"hardware"`    // that prompts name; with one CPU core, the default, prompts count the threads and GPUs that a program has
@@ -182,6 +183,17 @@ func validate(c *config.Checker, s *Settings) {
 	}
 	if strings.TrimSpace(s.Program.Interpreter) == "" {
 		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")
+	}
+	if image := s.Program.Image; image != "" {
+		if !filepath.IsAbs(image) && !strings.HasPrefix(image, "$") {
+			c.Add("env.program.image", image, "must be absolute or begin with a variable of the environment")
+		}
+		if len(s.Sandbox.Warm) > 0 {
+			c.Add("env.sandbox.warm", s.Sandbox.Warm, "imports modules of this machine's interpreter, and env.program.image has its own: empty one of them")
+		}
+		if name := s.Program.Interpreter; strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			c.Add("env.program.interpreter", name, "must be absolute or a name, in an image")
+		}
 	}
 	for _, folder := range s.Program.Read {
 		if !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "$") {
