@@ -19,6 +19,11 @@
 // A [Warm] interpreter has imported modules once, and forks a process for each
 // program, which is sandboxed by the same plan before any of the program's code runs.
 //
+// A program may have a root of its own ([Program].Root), such as an unpacked image: it is
+// shown in the place of the system's own files, read-only, but for /proc, /sys, /dev and
+// /tmp. Of the host it then sees the list of users, and the driver's libraries where it
+// is granted GPUs.
+//
 // With namespaces there is a file system of the system's own files, read-only, and
 // of those that are granted, /dev/shm is shared memory of its own, and /tmp is the
 // folder that TMPDIR names if the program may write there and nothing granted is in

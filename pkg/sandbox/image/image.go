@@ -1,4 +1,4 @@
-// Package image opens roots for programs: a folder, a SquashFS file, or a SIF file of
+// Package image opens the root that programs see: a folder, a SquashFS file, or a SIF file of
 // Apptainer. What is no folder is unpacked once into a cache by the digest of its file
 // system, since an ordinary user cannot mount one.
 package image
