@@ -27,7 +27,8 @@
 // With namespaces there is a file system of the system's own files, read-only, and
 // of those that are granted, /dev/shm is shared memory of its own, and /tmp is the
 // folder that TMPDIR names if the program may write there and nothing granted is in
-// /tmp. With a network namespace too, UNIX sockets of streams connect the program's own
+// /tmp. Where the path of that folder is too long for the names of sockets in it, TMPDIR
+// names it by a short one. With a network namespace too, UNIX sockets of streams connect the program's own
 // processes; the sockets that servers have in granted folders are hidden as the program
 // starts, and one that is made there later is not. Without them these stay
 // open, and [Paths] and [Processes] say so: a program sees whether a file outside

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,6 +91,39 @@ func TestSharedMemory(t *testing.T) {
 			// A mapped page that does not fit any more ends a program before a look does.
 			if r := w.do(t, p); r.End != OverMemory && r.Signal != syscall.SIGBUS {
 				t.Errorf("300 MB of shared memory: %s, exit code %d, signal %d, %d bytes at most: %s", r.End, r.ExitCode, r.Signal, r.PeakMemory, r.Stderr)
+			}
+		}
+	})
+}
+
+// TestTemporary: the folder of temporary files has a short path, by which sockets have
+// names, however long its own is; and /tmp is that folder where nothing granted is there.
+func TestTemporary(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w way) {
+		if w.protection != nil && w.protection.Namespaces == nil {
+			return // they have no files of their own
+		}
+		for _, c := range []struct{ within, folder, want string }{
+			{"/tmp", "t", "DIR/t\nsockets\nno /tmp\n"},
+			{"/tmp", strings.Repeat("t", 100), "/.tmp\nsockets\nno /tmp\n"},
+			{"/var/tmp", "t", "DIR/t\nsockets\n/tmp\n"},
+			{"/var/tmp", strings.Repeat("t", 100), "/tmp\nsockets\n/tmp\n"},
+		} {
+			dir, err := os.MkdirTemp(c.within, "lathe-test-")
+			fatal(t, err)
+			defer os.RemoveAll(dir)
+			tmp := filepath.Join(dir, c.folder)
+			fatal(t, os.Mkdir(tmp, 0o700))
+			p := w.program(t, "import os, tempfile, multiprocessing as m\nprint(tempfile.gettempdir())\nwith m.Manager() as g: print('sockets' if g.list([1])[0] else '')\n"+
+				"open(os.path.join(os.environ['TMPDIR'], 'left'), 'w')\ntry: open('/tmp/also', 'w'); print('/tmp')\nexcept OSError: print('no /tmp')")
+			p.Dir, p.Write, p.Env = dir, []string{dir}, []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + tmp}
+			r := w.do(t, p)
+			if got := strings.ReplaceAll(r.Stdout.String(), dir, "DIR"); got != c.want {
+				t.Errorf("in %s, %d bytes: %q, want %q: %s", c.within, len(tmp), got, c.want, r.Stderr)
+			}
+			if _, err := os.Stat(filepath.Join(tmp, "left")); err != nil {
+				t.Errorf("what it wrote in TMPDIR: %v", err)
 			}
 		}
 	})

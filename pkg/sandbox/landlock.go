@@ -148,6 +148,9 @@ func (p *Program) rules(shown, devices []string, protection Protection) []rule {
 	if protection.namespace("mount") {
 		add(readFolder, "/proc")
 		add(write, sharedFolder)
+		if at, _ := p.temporary(); at != "" {
+			add(write, at)
+		}
 	} else {
 		add(readFolder, process.folders...)
 		add(readFile, process.files...)

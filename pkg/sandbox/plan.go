@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,6 +81,10 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 		pl.Nice = 20 - raw // as the system call has it
 	}
 	if own {
+		if _, short := p.temporary(); short != "" {
+			pl.Env = slices.DeleteFunc(pl.Env, func(entry string) bool { return strings.HasPrefix(entry, temporaryVariable) })
+			pl.Env = append(pl.Env, temporaryVariable+short)
+		}
 		pl.View = p.view(shown, devices, drivers)
 	}
 	return pl, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // ownFolders are not taken from a root: what is there is the program's own, or the host's.
-var ownFolders = []string{"/proc", "/sys", "/dev", "/tmp"}
+var ownFolders = []string{"/proc", "/sys", "/dev", "/tmp", otherTemporary}
 
 // identityFiles are the host's in a root that has them too: they name this user.
 var identityFiles = []string{"/etc/passwd", "/etc/group"}

@@ -118,7 +118,7 @@ func TestAsUser(t *testing.T) {
 	dir := t.TempDir()
 	fatal(t, os.Chmod(filepath.Dir(dir), 0o711))
 	fatal(t, os.Chmod(dir, 0o777))
-	cmd := exec.Command("/proc/self/exe", "-test.run", "^Test(Honest|SharedMemory|Hostile|ModesStay|Namespaces|Limits|Ends|NoLateFiles|NothingIsLeft|RunErrors|Clean|Warm|Refused)", "-test.timeout", "1h")
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^Test(Honest|Temporary|SharedMemory|Hostile|ModesStay|Namespaces|Limits|Ends|NoLateFiles|NothingIsLeft|RunErrors|Clean|Warm|Refused)", "-test.timeout", "1h")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {

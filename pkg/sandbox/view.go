@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,11 +72,10 @@ func (p *Program) view(shown, devices, drivers []string) []step {
 		grants = append(grants, grant{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	}
 	slices.SortStableFunc(grants, func(a, b grant) int { return len(a.path) - len(b.path) })
-	if tmp := p.scratch(); tmp != "" && !slices.ContainsFunc(grants, func(g grant) bool { return beneath(g.path, "/tmp") }) {
-		v.bind(tmp, "/tmp", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	} else {
-		v.folder("/tmp")
+	if at, _ := p.temporary(); at != "" {
+		v.bind(p.scratch(), at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
+	v.folder("/tmp")
 	for _, g := range grants {
 		v.grant(g.path, g.flags)
 	}
@@ -111,11 +111,39 @@ func kernel() int {
 // scratch is the folder that TMPDIR names if the program may write there, or "".
 func (p *Program) scratch() string {
 	for _, entry := range p.Env {
-		if dir, ok := strings.CutPrefix(entry, "TMPDIR="); ok && slices.ContainsFunc(p.Write, func(path string) bool { return beneath(dir, path) }) {
+		if dir, ok := strings.CutPrefix(entry, temporaryVariable); ok && slices.ContainsFunc(p.Write, func(path string) bool { return beneath(dir, path) }) {
 			return dir
 		}
 	}
 	return ""
+}
+
+// longTemporary is the length of TMPDIR, in bytes, from which on it is too long: the name
+// of a socket has at most 107, of which a manager of multiprocessing takes 32 for its own.
+const longTemporary = 64
+
+// otherTemporary is where the folder of temporary files is where it is not /tmp.
+const otherTemporary = "/.tmp"
+
+// temporaryVariable begins the variable that names the folder of temporary files.
+const temporaryVariable = "TMPDIR="
+
+// temporary is where the program sees the folder that TMPDIR names beside its own path: at
+// /tmp, unless what is granted is there, or "". In the place of a long path TMPDIR is to
+// name a short one.
+func (p *Program) temporary() (at, short string) {
+	own := p.scratch()
+	if own == "" {
+		return "", ""
+	}
+	if !slices.ContainsFunc(slices.Concat(p.Read, p.Write), func(path string) bool { return beneath(path, "/tmp") }) {
+		at = "/tmp"
+	}
+	if len(own) < longTemporary {
+		return at, ""
+	}
+	at = cmp.Or(at, otherTemporary)
+	return at, at
 }
 
 // beneath reports whether a path is a folder or in it.
