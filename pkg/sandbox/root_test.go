@@ -100,7 +100,7 @@ func rootWay(t *testing.T) way {
 	t.Helper()
 	root, err := ownRoot()
 	fatal(t, err)
-	return way{"with a root of its own", nil, Names(), func(ctx context.Context, p Program) (Result, error) {
+	return way{"with a root of its own", nil, isolation, func(ctx context.Context, p Program) (Result, error) {
 		p.Root = root
 		return Run(ctx, p)
 	}}

@@ -2,6 +2,7 @@ package mle
 
 import (
 	_ "embed"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
@@ -146,6 +148,7 @@ func init() {
 				},
 				Load: func(data any, _ uint64, folder string) (*env.TaskSet, error) { return load(data.(*Data), folder) },
 				New:  func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },
+				Host: func() ([]string, error) { return s.host(sandbox.Probe()) },
 			}, nil
 		},
 	})
@@ -154,6 +157,21 @@ func init() {
 // traits: a program may take minutes, so each turn after the first takes a wave.
 func (s *Settings) traits() env.Traits {
 	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
+}
+
+// host checks that a machine of this protection gives what programs must have.
+func (s *Settings) host(given sandbox.Protection) (notes []string, err error) {
+	required := s.Sandbox.Require
+	if s.Program.Image != "" {
+		required = slices.Concat(required, []string{sandbox.Paths})
+	}
+	if err := given.Require(required); err != nil {
+		return nil, exitcode.WithHint(fmt.Errorf("env.sandbox.require: %w", err), "run it where lathe-score sandbox lists them as provided, or require less")
+	}
+	if missing := given.Missing(sandbox.Names()); len(missing) > 0 {
+		notes = append(notes, fmt.Sprintf("programs of the policy run without %s on this machine, which provides %s; env.sandbox.require refuses to run without", strings.Join(missing, ", "), given))
+	}
+	return notes, nil
 }
 
 func validate(c *config.Checker, s *Settings) {
