@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -113,17 +114,30 @@ type systemFiles struct{ folders, files, devices []string }
 var system = systemFiles{
 	folders: []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/opt",
-		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3", "/etc/python3.11",
+		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3*",
+		"/etc/R", "/etc/ImageMagick-*", "/etc/OpenCL", "/etc/openmpi",
 		"/sys/devices/system/cpu", "/sys/devices/system/node",
 	},
 	files: []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/mime.types",
+		"/etc/matplotlibrc", "/etc/ssl/openssl.cnf", "/etc/os-release", "/etc/debian_version", "/etc/protocols", "/etc/services",
 	},
 	devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"},
 }
 
 // shown is what every program sees that has no root of its own.
-func (s systemFiles) shown() []string { return slices.Concat(s.folders, s.files) }
+func (s systemFiles) shown() []string {
+	var all []string
+	for _, path := range slices.Concat(s.folders, s.files) {
+		if !strings.Contains(path, "*") {
+			all = append(all, path)
+			continue
+		}
+		found, _ := filepath.Glob(path) // the patterns are right
+		all = append(all, found...)
+	}
+	return all
+}
 
 // process is what it may read of /proc: of others, nothing.
 var process = struct{ folders, files []string }{
