@@ -39,13 +39,14 @@
 //
 // In any case these stay open. A program may lock files that it is granted to read.
 // Pipes and sockets count as the memory that they can hold, 64 KB and, by Linux's
-// default, 208 KB; without a network of its own those that wait in other
-// sockets, sent and closed, are not seen, and are as many as descriptors of one process, 1024. Memory that is held for less
-// than a look is not seen. What a program of a [Warm] interpreter of an ordinary user
-// writes in /dev/shm is not seen, and is as much as its memory may be. All three are
-// where a control group was delegated to this user. The processes of root, whom no resource limit
-// binds, are bounded by the supervisor's looks where there is neither a control group
-// of their number nor a kernel of version 6.14, which has ids for each namespace.
-// Nobody has tried a real GPU in it: GPUs are granted by their device files, and
-// system calls that CUDA makes may be among those that are refused.
+// default, 208 KB; without a network of its own those that wait in other sockets, sent
+// and closed, are not seen, and are as many as descriptors of one process, 1024. Memory
+// that is held for less than a look is not seen. What a program of a [Warm] interpreter
+// of an ordinary user writes in /dev/shm is not seen, and is as much as its memory may
+// be. All three are where a control group was delegated to this user. The processes of
+// root, whom no resource limit binds, are bounded by the supervisor's looks where there
+// is neither a control group of their number nor a kernel of version 6.14, which has ids
+// for each namespace. GPUs are granted by their device files; nobody has tried a real one
+// yet (lathe doctor does, where there is one), and system calls that CUDA makes may be
+// among those that are refused.
 package sandbox

@@ -3,6 +3,7 @@ package mle
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,14 +16,16 @@ import (
 // TestImage: the programs of a recipe with an image run in it, with its interpreter, and
 // are graded as others are. The image is a folder whose usr is that of this machine.
 func TestImage(t *testing.T) {
-	e, of := open(t, func(s *Settings) { s.Program.Image, s.Program.Interpreter = "$LATHE_TEST_IMAGE", "python3" })
+	e, of := open(t, func(s *Settings) {
+		s.Program.Image, s.Program.Interpreter, s.Instrument, s.Milestones = "$LATHE_TEST_IMAGE", "python3", "rules", "terminal"
+	})
 	if !sandbox.Probe().Has(sandbox.Paths) {
 		t.Skip("this kernel does not give mount namespaces")
 	}
 	t.Setenv("LATHE_TEST_IMAGE", "/")
 	e.runner = newRunner(&e.settings)
 	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nimport sys, os; print(sys.executable, os.environ['PATH'])\n"+strings.ReplaceAll(threshold, "CUT", "2.5")+"```")))(t)
-	if v.Outcome != shard.OutcomeOK || v.RawScore != 1 || !strings.Contains(v.Feedback, "/bin/python3 /usr/local/bin:/usr/bin:/bin") {
+	if v.Outcome != shard.OutcomeOK || v.RawScore != 1 || !slices.Contains(v.Milestones, "imported packages") || !strings.Contains(v.Feedback, "/bin/python3 /usr/local/bin:/usr/bin:/bin") {
 		t.Errorf("%s, score %v: %s", v.Outcome, v.RawScore, v.Feedback)
 	}
 	file := filepath.Join(t.TempDir(), "image.tar")
