@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -36,6 +37,19 @@ func honestLines(t *testing.T, top string) (lines string) {
 	return lines
 }
 
+// modules are those that programs need and /usr/bin/python3 has, between spaces.
+var modules = sync.OnceValue(func() string {
+	const ask = "import importlib.util as i, sys; print('', *(m for m in sys.argv[1:] if i.find_spec(m)), '')"
+	args := []string{"-c", ask}
+	for _, p := range sandboxtest.Honest {
+		if p.Needs != "" {
+			args = append(args, p.Needs)
+		}
+	}
+	out, _ := exec.Command("/usr/bin/python3", args...).Output() // who cannot be asked has none
+	return string(out)
+})
+
 // honest checks what lathe-score check printed of the programs.
 func honest(t *testing.T, printed string) {
 	t.Helper()
@@ -48,7 +62,7 @@ func honest(t *testing.T, printed string) {
 	}
 	for _, p := range sandboxtest.Honest {
 		t.Run(strings.ReplaceAll(p.What, " ", "-"), func(t *testing.T) {
-			if p.Needs != "" && exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import "+p.Needs).Run() != nil {
+			if p.Needs != "" && !strings.Contains(modules(), " "+p.Needs+" ") {
 				t.Skipf("/usr/bin/python3 has no %s", p.Needs)
 			}
 			if !strings.HasPrefix(said[p.What], "ok\n") {
@@ -93,7 +107,7 @@ func TestHonestPrograms(t *testing.T) {
 		user *syscall.SysProcAttr
 	}{
 		{"itself", nil, nil},
-		{"nice", []string{"nice", "-n", "10"}, other},
+		{"nice", []string{"nice", "-n", "1"}, other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			argv := append(c.argv, binary, "check", "--env", "mle", "--interpreter", "/usr/bin/python3", "--require", "paths")
