@@ -70,7 +70,7 @@ func TestManyRows(t *testing.T) {
 }
 
 // TestHold: what is graded at the same time waits for memory, which is given back, and one
-// that takes more than there is waits for all of it.
+// that takes more than there is waits for all of it. Alone: it takes what others wait for.
 func TestHold(t *testing.T) {
 	small, large := hold([]byte("a,b\n1,2\n")), make(chan func())
 	go func() { large <- hold(bytes.Repeat([]byte(",,,,,,,\n"), 3<<20)) }()
