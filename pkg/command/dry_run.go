@@ -38,6 +38,9 @@ func (o LaunchOptions) dryRun(ctx context.Context, out io.Writer) error {
 	if o.Executor == "slurm" {
 		return dryRunSlurm(ctx, out, g, found)
 	}
+	if err := checkHost(g.Recipe); err != nil {
+		printNotes(os.Stderr, []string{"this machine cannot run it: " + err.Error()})
+	}
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -66,6 +67,9 @@ func Run(ctx context.Context, out io.Writer, o RunOptions) error {
 
 // driveForeground runs on this machine or inside an allocation.
 func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *rundir.Run) error {
+	if err := checkHost(opened.Recipe); err != nil {
+		return err
+	}
 	place := localSite
 	if o.Executor == "steps" {
 		place = genericSite
@@ -105,6 +109,14 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if reportErr := writeReport(ctx, out, opened); reportErr != nil {
 		return errors.Join(err, reportErr)
 	}
+	return err
+}
+
+// checkHost is an error where the run cannot score on this machine, and notes what its
+// programs do without.
+func checkHost(r recipe.Recipe) error {
+	notes, err := r.CheckHost()
+	printNotes(os.Stderr, notes)
 	return err
 }
 

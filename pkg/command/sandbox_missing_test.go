@@ -82,8 +82,8 @@ func TestProtectionMissing(t *testing.T) {
 		{"programs ran under: " + under + "\n", lathe(t, exitcode.OK, "status", folder).stdout},
 		{under + " (2 responses)", lathe(t, exitcode.OK, "report", folder).stdout},
 		{`"sandboxes": {` + "\n    \"" + under + `": 2`, lathe(t, exitcode.OK, "report", folder, "--json").stdout},
-		{`sandbox", "level": "ok", "found": "` + under + `"`, lathe(t, exitcode.OK, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
-		{`"found": "without processes, paths, see lathe-score sandbox`, withoutMounts(t, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
+		{under + `"`, lathe(t, exitcode.OK, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
+		{`"found": "without processes, paths`, withoutMounts(t, "doctor", "--local", "--folder", t.TempDir(), "--json").stdout},
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(c.in), " "), strings.Join(strings.Fields(c.want), " ")) {
 			t.Errorf("%q is not in\n%s", c.want, c.in)
@@ -92,5 +92,30 @@ func TestProtectionMissing(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(folder, "report", "index.html"))
 	if err != nil || !strings.Contains(string(page), "programs ran under "+under) {
 		t.Error(errors.Join(err, errors.New("the page does not say what programs ran under")))
+	}
+}
+
+// TestProgramsRefused: before anything starts, a run on a machine that lacks a protection
+// which its recipe requires is refused, and one that lacks another says so.
+func TestProgramsRefused(t *testing.T) {
+	t.Parallel()
+	here := sandbox.Probe()
+	if !here.Has(sandbox.Paths) || !slices.Contains(here.Namespaces, "user") {
+		t.Skip("this kernel does not give mount namespaces to be refused")
+	}
+	folder, recipe := filepath.Join(t.TempDir(), "run"), repository+"/jobs/mle-smoke.yaml"
+	const refused = "env.sandbox.require: the sandbox must have paths, which this host does not provide"
+	e := withoutMounts(t, "run", recipe, "--run", folder, "--set", "env.sandbox.require=[paths]")
+	if e.code != exitcode.Unavailable || !strings.Contains(e.stderr, refused) || len(rundir.ReadExitRecords(graph.Dir(folder))) > 0 {
+		t.Errorf("exit code %d\n%s%s", e.code, e.stdout, e.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "policy", "*")); len(left) > 0 {
+		t.Errorf("it has made %q", left)
+	}
+	for require, note := range map[string]string{"paths": "this machine cannot run it: " + refused, "network": "programs of the policy run without processes, paths"} {
+		e := withoutMounts(t, "run", recipe, "--run", folder+require, "--dry-run", "--set", "env.sandbox.require=["+require+"]")
+		if e.code != exitcode.OK || strings.Count(e.stderr, note) != 1 {
+			t.Errorf("dry run, require %s: exit code %d, want 0 and %q once\n%s", require, e.code, note, e.stderr)
+		}
 	}
 }

@@ -38,6 +38,8 @@ type Host struct {
 	NoProtection []string `json:"no_cage,omitempty"` // those that this host does not give
 	Sandbox      string   `json:"sandbox"`           // what is in force, and why not more, as a run's status and report name it
 	Monitor      Monitor  `json:"monitor"`
+
+	GPUProgram *GPUProgram `json:"gpu_program,omitempty"` // nil where there is no GPU
 }
 
 // LookAtHost asks this machine. Its lathe-monitor is that of the folder of binaries, or
@@ -79,6 +81,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 		}
 	}
 	h.Monitor = lookAtMonitor(ctx, binaries)
+	h.GPUProgram = lookAtGPUProgram(ctx, "", sandbox.Run)
 	return h
 }
 
@@ -204,6 +207,7 @@ func (h Host) reportOn(r *Report) {
 	}
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders of the node")
 	h.reportGPUs(r, about)
+	h.reportGPUProgram(r, about)
 	gives, level := h.Sandbox, OK
 	if len(h.NoProtection) > 0 {
 		gives, level = "without "+strings.Join(h.NoProtection, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note

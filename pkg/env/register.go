@@ -30,6 +30,10 @@ type Setup struct {
 	// an environment whose answers have none.
 	SolutionSteps func(answer string) int
 
+	// Host is an error where scores cannot be made on this machine, and notes what
+	// their programs do without there; nil for an environment that needs nothing of it.
+	Host func() (notes []string, err error)
+
 	Checker   *LineChecker // nil for an environment without one
 	Generator *Generator   // nil for an environment without one
 }

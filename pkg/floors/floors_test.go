@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "data/mle/lists", "pkg/mlebench/grader", "pkg/policy/kvcache"},
 	{"pkg/mlebench"},
 	{"pkg/registry", "pkg/child", "pkg/config/configtest", "pkg/seal", "pkg/site", "pkg/vec/...", "pkg/mlebench/task"},
-	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gguf", "pkg/gemm/...", "pkg/executor", "pkg/sandbox", "pkg/delta"},
+	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gguf", "pkg/gemm/...", "pkg/executor", "pkg/sandbox/...", "pkg/delta"},
 	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer/...", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/loss", "pkg/pysource"},
 	{"pkg/child/stdio", "pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
 	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -201,6 +202,9 @@ func (f *findings) measure(ctx context.Context) error {
 			f.DeltaK, f.DeltaKStandardError = v.DeltaK, v.DeltaKStandardError
 		}
 	}
+	if err := f.choose(ctx); err != nil {
+		return err
+	}
 	if f.AccuracyByVersion == nil {
 		f.missing("no policy version has been evaluated whole yet", "accuracy_by_version", "accuracy_by_kind", "accuracy_by_level", "milestones")
 	} else {
@@ -216,6 +220,28 @@ func (f *findings) measure(ctx context.Context) error {
 		f.missing("it needs the accuracy before and after", "accuracy_gain")
 	}
 	f.explain()
+	return nil
+}
+
+// choose finds the version that the validation sets select, once all are measured.
+func (f *findings) choose(ctx context.Context) error {
+	if len(f.Recipe.Evaluation.With(recipe.RoleValidation)) == 0 {
+		return nil
+	}
+	if len(f.Unmeasured) > 0 {
+		f.missing(f.Unmeasured[0].String(), "selected_version")
+		return nil
+	}
+	values, err := selectedVersion(ctx, f.Rows)
+	var absent Absent
+	if errors.As(err, &absent) {
+		f.missing(absent.Error(), "selected_version")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.SelectedVersion = &Selection{int(values[0].Y), values[1].Y / 100, values[2].Y / 100}
 	return nil
 }
 

@@ -71,7 +71,7 @@ var All = []Measure{
 		SQL: true, GroupColumns: bySetName, XColumn: "step", heldOut: accuracyByStep,
 	},
 	{Name: "accuracy_by_version", Unit: percentage, Source: "FlipTS Fig. 8 and 9", Reads: readsEvaluations, SQL: true, XColumn: "policy_version", training: accuracyByVersion},
-	{Name: "selected_version", Unit: percentage, Source: "", Reads: readsEvaluations, training: selectedVersion},
+	{Name: "selected_version", Unit: percentage, Source: "", Reads: readsEvaluations, SQL: true, training: selectedVersion},
 	{
 		Name: "accuracy_by_kind", Unit: percentage, Source: "FlipTS Fig. 7", Reads: readsEvaluations,
 		SQL: true, GroupColumns: map[string]string{"kind": "kind"}, heldOut: accuracyByKind,

@@ -76,8 +76,9 @@ type Summary struct {
 	AccuracyByLevel   []KindAccuracy `json:"accuracy_by_level"` // the level is the kind; for tool use the number of the user's turns
 	Milestones        []KindAccuracy `json:"milestones"`        // shares of first answers; problems are those of which some answer reached it
 	AccuracyByVersion []Version      `json:"accuracy_by_version"`
-	AccuracyBySet     []SetAccuracy  `json:"accuracy_by_set"` // of the recipe's evaluation.sets; all else is of the test split
-	Submissions       []Submissions  `json:"submissions"`     // by version; empty where no task has a leaderboard
+	SelectedVersion   *Selection     `json:"selected_version"` // null where no set has the role validation
+	AccuracyBySet     []SetAccuracy  `json:"accuracy_by_set"`  // of the recipe's evaluation.sets; all else is of the test split
+	Submissions       []Submissions  `json:"submissions"`      // by version; empty where no task has a leaderboard
 
 	// Wall clock. The times come from the manifests, each from the clock of
 	// its own host, so sums inside a task are exact and spans over hosts are
@@ -114,6 +115,13 @@ type Summary struct {
 
 func (s Sealed) String() string {
 	return fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", s.Version, s.Sealed, s.Shards)
+}
+
+// Selection is the policy version that is selected by the validation sets.
+type Selection struct {
+	Version    int     `json:"version"`
+	Validation float64 `json:"validation"` // mean score after the last revision of the sets
+	Accuracy   float64 `json:"accuracy"`   // of the benchmarks after their last revision
 }
 
 // Version is the evaluation of one policy version.

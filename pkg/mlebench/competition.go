@@ -275,6 +275,7 @@ func (c *Competition) ScoreReached(submission []byte) (score float64, reached []
 // CheckRows checks the columns and the ids of a submission, a CSV file, and no
 // value: the sample that a competition hands out may have empty ones.
 func (c *Competition) CheckRows(submission []byte) error {
+	defer hold(submission)()
 	if c.mle != nil {
 		return c.mle.CheckRows(submission)
 	}
@@ -302,6 +303,7 @@ func (c *Competition) align(submission []byte) (table Table, places, order []int
 
 // grade is ScoreReached without the last step.
 func (c *Competition) grade(submission []byte) (score float64, reached []string, err error) {
+	defer hold(submission)()
 	if c.mle != nil {
 		if int64(len(submission)) > c.most.bytes {
 			return 0, []string{"submission"}, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)

@@ -16,8 +16,10 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 	t.Helper()
 	answers, many, targets := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "one"), t.TempDir()
 	made(t, answers, byHand(0))
-	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40",
-		"data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]", "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
+	const held = "data.held_out=[{name: sums, generate: {kinds: [add], levels: [1], count: 9, test_share: 0.25}}]"
+	made(t, many, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40", held, "evaluation.sets=[{name: sums, problems: 2, steps: 1}]")
+	selected := filepath.Join(t.TempDir(), "one")
+	made(t, selected, varied, "evaluation.samples=3", "evaluation.steps=3", "evaluation.seconds=40", held, "evaluation.sets=[{name: sums, role: validation, problems: 2, steps: 1}]")
 	for _, target := range []string{"0.2", "0.8"} {
 		made(t, filepath.Join(targets, target), byHand(0), "curriculum.name=flipts", "factors=[]", "factors=[]", "scaffold.name=chain", "scaffold.steps=1", "curriculum.flipts.target="+target)
 	}
@@ -90,7 +92,7 @@ func queriesOf(t *testing.T) (queries []heldTo, whole []string) {
 		{file: "best_by_valid", run: many, paper: "mlerl", item: "figure-4-right", x: "valid_submissions", columns: columns{"HumanRank (%)": "humanrank"}},
 		{file: "selection", run: many, paper: "mlerl", item: "table-4", group: "after", columns: columns{"data (%)": "data"}, besides: []string{"HumanRank (%)", "above median (%)", "any medal (%)"}},
 		{file: "pool_selection", run: pooled, paper: "mlerl", item: "table-4", group: "after", columns: columns{"data (%)": "data"}, besides: []string{"HumanRank (%)", "above median (%)", "any medal (%)"}},
-	}, []string{answers, many, graded}
+	}, []string{selected, answers, many, graded}
 }
 
 // varied is a run on machine-learning tasks with something of everything: valid programs

@@ -32,6 +32,7 @@ const MaxSource = 512 << 10
 // Interpreter is a Python that answers. It is used from a binary that has called
 // [sandbox.Enter].
 type Interpreter struct {
+	Root    string   // of the image that it is in; empty for this machine's, as in [sandbox.Program]
 	Path    string   // absolute, of the program itself
 	Read    []string // what it needs to read beside the system's own: the folder of an installation of its own
 	Require []string // what the sandbox must have, as in [sandbox.Program]
@@ -262,7 +263,7 @@ func (i Interpreter) once(ctx context.Context, requests []request, open []int) (
 		}
 	}
 	result, err := sandbox.Run(ctx, sandbox.Program{
-		Args: []string{i.Path, "-X", "utf8", "-I", "-S", "-B", "-c", script}, Dir: "/", Read: i.Read,
+		Args: []string{i.Path, "-X", "utf8", "-I", "-S", "-B", "-c", script}, Root: i.Root, Dir: "/", Read: i.Read,
 		Limits: limits, Stdin: &in, Require: i.Require,
 	})
 	if err != nil {

@@ -33,6 +33,16 @@ func (r *Recipe) SolutionSteps() (func(answer string) int, error) {
 	return setup.SolutionSteps, err
 }
 
+// CheckHost is an error where the recipe's environment cannot score on this machine; notes
+// are what its programs do without there.
+func (r *Recipe) CheckHost() (notes []string, err error) {
+	setup, err := env.Axis.Make(r.Env.Name, r.Env.Settings)
+	if err != nil || setup.Host == nil {
+		return nil, err
+	}
+	return setup.Host()
+}
+
 // NewCurriculum makes the recipe's curriculum.
 func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
 	return r.Curriculum.New(r.Seed)

@@ -154,6 +154,9 @@ func accuracyTable(s Summary) *webpage.Table {
 			rows = append(rows, []string{c.name, count(before, c.of), count(after, c.of), ""})
 		}
 	}
+	if v := s.SelectedVersion; v != nil {
+		rows = append(rows, []string{fmt.Sprintf("policy v%06d, selected by validation", v.Version), "", percent(&v.Accuracy), ""})
+	}
 	return webpage.NewTable(rows)
 }
 

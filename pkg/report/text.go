@@ -136,6 +136,9 @@ func (t *textReport) accuracy() {
 	}
 	t.line("\nHeld-out %s in %%, %d problems, avg@%d at temperature %g (± standard error)", measureName(s), s.Problems, s.Samples, s.Temperature)
 	t.table(accuracyRows(s))
+	if v := s.SelectedVersion; v != nil {
+		t.line("   Selected by validation: policy v%06d, %s%% there and %s%% on the benchmarks.", v.Version, percent(&v.Validation), percent(&v.Accuracy))
+	}
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
 			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)

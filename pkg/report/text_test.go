@@ -192,3 +192,20 @@ func TestTailWords(t *testing.T) {
 		t.Errorf("it says %q", words)
 	}
 }
+
+// TestSelectedVersion: where a set has the role validation, text and page name the version
+// that it selects, with its scores.
+func TestSelectedVersion(t *testing.T) {
+	t.Parallel()
+	half := 0.5
+	s := Summary{AccuracyByVersion: []Version{{Version: 2, Accuracy: &half}}, SelectedVersion: &measure.Selection{Version: 4, Validation: 0.625, Accuracy: 0.5}}
+	var b strings.Builder
+	(&textReport{out: &b, s: s}).accuracy()
+	if want := "Selected by validation: policy v000004, 62.5% there and 50.0% on the benchmarks."; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is not in\n%s", want, b.String())
+	}
+	rows := accuracyTable(s).Rows
+	if last := rows[len(rows)-1]; !strings.Contains(fmt.Sprint(last), "policy v000004, selected by validation") {
+		t.Errorf("the last row of the page is %v", last)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -104,19 +106,37 @@ func (r rule) add(set int, handled uint64) error {
 	return nil
 }
 
-// system is what every program may read: programs, libraries and what says how
-// they are found. Not all of /etc or /proc: keys are in the one and other
-// processes in the other.
-var system = struct{ folders, files, devices []string }{
+type systemFiles struct{ folders, files, devices []string }
+
+// system is what every program may read that has no root of its own: programs, libraries
+// and what says how they are found. Not all of /etc or /proc: keys are in the one and
+// other processes in the other.
+var system = systemFiles{
 	folders: []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/opt",
-		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3", "/etc/python3.11",
+		"/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/ssl/certs", "/etc/python3*",
+		"/etc/R", "/etc/ImageMagick-*", "/etc/OpenCL", "/etc/openmpi",
 		"/sys/devices/system/cpu", "/sys/devices/system/node",
 	},
 	files: []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/mime.types",
+		"/etc/matplotlibrc", "/etc/ssl/openssl.cnf", "/etc/os-release", "/etc/debian_version", "/etc/protocols", "/etc/services",
 	},
 	devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"},
+}
+
+// shown is what every program sees that has no root of its own.
+func (s systemFiles) shown() []string {
+	var all []string
+	for _, path := range slices.Concat(s.folders, s.files) {
+		if !strings.Contains(path, "*") {
+			all = append(all, path)
+			continue
+		}
+		found, _ := filepath.Glob(path) // the patterns are right
+		all = append(all, found...)
+	}
+	return all
 }
 
 // process is what it may read of /proc: of others, nothing.
@@ -127,7 +147,7 @@ var process = struct{ folders, files []string }{
 
 // rules are what the program may do with files. Of processes of its own namespace
 // it sees all, which are its own.
-func (p *Program) rules(devices []string, protection Protection) []rule {
+func (p *Program) rules(shown, devices []string, protection Protection) []rule {
 	var rules []rule
 	write := uint64(writeFolder)
 	if protection.ownSockets() {
@@ -138,11 +158,13 @@ func (p *Program) rules(devices []string, protection Protection) []rule {
 			rules = append(rules, rule{path, access, true})
 		}
 	}
-	add(readFolder, system.folders...)
-	add(readFile, system.files...)
+	rules = append(rules, p.readable(shown)...)
 	if protection.namespace("mount") {
 		add(readFolder, "/proc")
 		add(write, sharedFolder)
+		if at, _ := p.temporary(); at != "" {
+			add(write, at)
+		}
 	} else {
 		add(readFolder, process.folders...)
 		add(readFile, process.files...)
@@ -159,7 +181,7 @@ func (p *Program) rules(devices []string, protection Protection) []rule {
 	for _, path := range p.Write {
 		rules = append(rules, rule{path, write, false})
 	}
-	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
+	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil && p.Root == "" {
 		add(readFile, resolved)
 	}
 	return rules

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,9 +56,18 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown, drivers := system.shown(), []string(nil)
+	if p.Root != "" {
+		if shown, err = p.rooted(); err != nil {
+			return nil, err
+		}
+		var where []string
+		drivers, where = p.driver()
+		environ = append(environ, where...)
+	}
 	pl := &plan{
 		Args: p.Args, Env: append(slices.Clone(p.Env), environ...), Dir: p.Dir, Seed: p.Seed, Write: p.Write, Limits: p.Limits, Rlimits: p.Limits.rlimits(),
-		Files: newRuleset(protection.Landlock, p.rules(devices, protection)), Clone: protection.clone(),
+		Files: newRuleset(protection.Landlock, p.rules(shown, devices, protection)), Clone: protection.clone(),
 	}
 	if protection.Seccomp {
 		if pl.Filters, err = filters(protection.ownSockets()); err != nil {
@@ -71,7 +81,11 @@ func newPlan(p *Program, protection Protection) (*plan, error) {
 		pl.Nice = 20 - raw // as the system call has it
 	}
 	if own {
-		pl.View = p.view(devices)
+		if _, short := p.temporary(); short != "" {
+			pl.Env = slices.DeleteFunc(pl.Env, func(entry string) bool { return strings.HasPrefix(entry, temporaryVariable) })
+			pl.Env = append(pl.Env, temporaryVariable+short)
+		}
+		pl.View = p.view(shown, devices, drivers)
 	}
 	return pl, nil
 }

@@ -35,6 +35,7 @@ const (
 	Processes = "processes"
 	Paths     = "paths"
 	IPC       = "ipc"
+	Memory    = "memory"
 )
 
 type required struct {
@@ -50,6 +51,7 @@ var protections = []required{
 	{Processes, "no process outside can be seen (a PID namespace)", func(p Protection) bool { return p.namespace("pid") }},
 	{Paths, "files that are not granted are invisible, including their names and sizes (a mount namespace)", func(p Protection) bool { return p.namespace("mount") }},
 	{IPC, "no queue, semaphore or memory shared with other processes (seccomp, or an IPC namespace)", func(p Protection) bool { return p.Seccomp || p.namespace("ipc") }},
+	{Memory, "memory is bounded at each moment, not at looks every few milliseconds (a control group that is delegated to this user)", func(p Protection) bool { return strings.HasPrefix(p.MemoryBy, "cgroup") }},
 }
 
 // Names lists what may be required.
@@ -103,7 +105,9 @@ var Probe = sync.OnceValue(func() Protection {
 		p.Reasons["landlock 6"] = fmt.Sprintf("this kernel has version %d, without scopes", p.Landlock)
 	}
 	g := newGroup(Limits{Memory: 1 << 30})
-	p.MemoryBy = g.memoryBy()
+	if p.MemoryBy = g.memoryBy(); !p.Has(Memory) {
+		p.Reasons[Memory] = "no control group is delegated to this user"
+	}
 	g.remove()
 	var all []string
 	for _, n := range namespaces {

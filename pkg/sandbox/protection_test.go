@@ -30,6 +30,8 @@ func TestProtections(t *testing.T) {
 		{"RHEL 8 without", Protection{Seccomp: true}, "network ipc"},
 		{"Debian 12 without", Protection{Seccomp: true, Landlock: 2}, "files network ipc"},
 		{"Linux 6.12 without", Protection{Seccomp: true, Landlock: 6}, "files network signals ipc"},
+		{"systemd's user session", Protection{Seccomp: true, Landlock: 6, MemoryBy: "cgroup v2"}, "files network signals ipc memory"},
+		{"polling", Protection{Seccomp: true, MemoryBy: "polling"}, "network ipc"},
 		{"no network namespaces, no seccomp", Protection{Namespaces: []string{"user", "mount", "pid"}}, "files signals processes paths"},
 	} {
 		var has []string

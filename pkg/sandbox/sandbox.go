@@ -31,6 +31,11 @@ type Program struct {
 	Read  []string `json:"read"`  // files and folders that may be read, and run, beside the system's own
 	Write []string `json:"write"` // folders in which files may be made, changed and removed
 
+	// Root is a folder whose files take the place of the system's own: programs,
+	// libraries and settings. The first of Args is a path in it. Empty for this host's;
+	// else a mount namespace is needed.
+	Root string `json:"root"`
+
 	// GPUs are those that may be used, by UUID or by index in the order of the bus.
 	// CUDA_VISIBLE_DEVICES names them to the program.
 	GPUs []string `json:"gpus"`
@@ -131,6 +136,9 @@ func prepare(p *Program) (Result, *plan, error) {
 				return r, nil, exitcode.Usagef("the sandbox is granted %q, want an absolute path", path)
 			}
 		}
+	}
+	if err := p.checkRoot(r.Protection); err != nil {
+		return r, nil, err
 	}
 	pl, err := newPlan(p, r.Protection)
 	return r, pl, err

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,21 +31,29 @@ type step struct {
 // readOnly is what a mount is that nothing can be written in.
 const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// view lists the steps to a file system of the system's own files and those that
-// the program is granted. All but the folders in which it may write is read-only.
-func (p *Program) view(devices []string) []step {
+// view lists the steps to a file system of what is shown of the system, or of the
+// program's own root, and of what the program is granted. All but the folders in which
+// it may write is read-only.
+func (p *Program) view(shown, devices, drivers []string) []step {
 	v := viewer{steps: []step{
 		{Do: "mount", Source: "none", Target: "/", Flags: unix.MS_REC | unix.MS_PRIVATE},
 		{Do: "mount", Source: "none", Target: newRoot, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV, Data: "mode=0755,size=1m"},
 	}}
-	for _, path := range slices.Concat(system.folders, system.files) {
-		v.system(path)
+	if p.Root != "" {
+		v.root(p.Root, shown)
+	} else {
+		for _, path := range shown {
+			v.system(path)
+		}
+	}
+	for _, path := range drivers {
+		v.bind(path, filepath.Join(driverFolder, filepath.Base(path)), readOnly)
 	}
 	for _, path := range slices.Concat(system.devices, devices) {
 		v.bind(path, path, unix.MOUNT_ATTR_NOSUID)
 	}
 	v.shared(p.Limits)
-	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil {
+	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil && p.Root == "" {
 		v.grant(resolved, readOnly)
 		v.grant(p.Args[0], readOnly)
 	}
@@ -63,11 +72,10 @@ func (p *Program) view(devices []string) []step {
 		grants = append(grants, grant{path, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	}
 	slices.SortStableFunc(grants, func(a, b grant) int { return len(a.path) - len(b.path) })
-	if tmp := p.scratch(); tmp != "" && !slices.ContainsFunc(grants, func(g grant) bool { return beneath(g.path, "/tmp") }) {
-		v.bind(tmp, "/tmp", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	} else {
-		v.folder("/tmp")
+	if at, _ := p.temporary(); at != "" {
+		v.bind(p.scratch(), at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
+	v.folder("/tmp")
 	for _, g := range grants {
 		v.grant(g.path, g.flags)
 	}
@@ -103,11 +111,39 @@ func kernel() int {
 // scratch is the folder that TMPDIR names if the program may write there, or "".
 func (p *Program) scratch() string {
 	for _, entry := range p.Env {
-		if dir, ok := strings.CutPrefix(entry, "TMPDIR="); ok && slices.ContainsFunc(p.Write, func(path string) bool { return beneath(dir, path) }) {
+		if dir, ok := strings.CutPrefix(entry, temporaryVariable); ok && slices.ContainsFunc(p.Write, func(path string) bool { return beneath(dir, path) }) {
 			return dir
 		}
 	}
 	return ""
+}
+
+// longTemporary is the length of TMPDIR, in bytes, from which on it is too long: the name
+// of a socket has at most 107, of which a manager of multiprocessing takes 32 for its own.
+const longTemporary = 64
+
+// otherTemporary is where the folder of temporary files is where it is not /tmp.
+const otherTemporary = "/.tmp"
+
+// temporaryVariable begins the variable that names the folder of temporary files.
+const temporaryVariable = "TMPDIR="
+
+// temporary is where the program sees the folder that TMPDIR names beside its own path: at
+// /tmp, unless what is granted is there, or "". In the place of a long path TMPDIR is to
+// name a short one.
+func (p *Program) temporary() (at, short string) {
+	own := p.scratch()
+	if own == "" {
+		return "", ""
+	}
+	if !slices.ContainsFunc(slices.Concat(p.Read, p.Write), func(path string) bool { return beneath(path, "/tmp") }) {
+		at = "/tmp"
+	}
+	if len(own) < longTemporary {
+		return at, ""
+	}
+	at = cmp.Or(at, otherTemporary)
+	return at, at
 }
 
 // beneath reports whether a path is a folder or in it.
@@ -123,9 +159,9 @@ type viewer struct {
 }
 
 type mounted struct {
-	path  string
-	flags uint64
-	own   bool // it is not the same path of the host
+	path   string
+	source string // of the host; none of memory
+	flags  uint64
 }
 
 // sharedFolder is that of shared memory and of named semaphores, by which processes
@@ -143,7 +179,7 @@ func (v *viewer) shared(l Limits) {
 	if l.Memory > 0 {
 		data += fmt.Sprintf(",size=%d", l.Memory)
 	}
-	v.bound = append(v.bound, mounted{sharedFolder, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, true})
+	v.bound = append(v.bound, mounted{sharedFolder, "", unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	v.steps = append(v.steps, step{Do: "mount", Source: "none", Target: newRoot + sharedFolder, Type: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, Data: data})
 }
 
@@ -188,7 +224,7 @@ func (v *viewer) bind(source, target string, flags uint64) {
 			v.steps = append(v.steps, step{Do: "file", Target: newRoot + target})
 		}
 	}
-	v.bound = append(v.bound, mounted{target, flags, source != target})
+	v.bound = append(v.bound, mounted{target, source, flags})
 	v.steps = append(v.steps,
 		step{Do: "mount", Source: source, Target: newRoot + target, Flags: unix.MS_BIND | unix.MS_REC},
 		step{Do: "attributes", Target: newRoot + target, Flags: flags})
@@ -205,17 +241,29 @@ func (v *viewer) hideSockets() {
 			continue
 		}
 		path := filepath.Clean(strings.TrimSuffix(line[at+1:], "\n"))
-		seen := false
-		for _, m := range v.bound { // the last of those that hold it is what is seen
-			if beneath(path, m.path) {
-				seen = !m.own
-			}
-		}
-		if info, err := os.Lstat(path); !seen || err != nil || info.Mode().Type() != os.ModeSocket {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
 			continue
 		}
-		v.steps = append(v.steps, step{Do: "hide", Source: "/dev/null", Target: newRoot + path})
+		for _, seen := range v.seen(path) {
+			v.steps = append(v.steps, step{Do: "hide", Source: "/dev/null", Target: newRoot + seen})
+		}
 	}
+}
+
+// seen is where the program sees a path of the host.
+func (v *viewer) seen(path string) []string {
+	var paths []string
+	for i, m := range v.bound {
+		if m.source == "" || !beneath(path, m.source) {
+			continue
+		}
+		at := filepath.Join(m.path, strings.TrimPrefix(path, filepath.Clean(m.source)))
+		// What was shown later is in front of it.
+		if !slices.ContainsFunc(v.bound[i+1:], func(later mounted) bool { return beneath(at, later.path) }) {
+			paths = append(paths, at)
+		}
+	}
+	return paths
 }
 
 // folder makes a folder of the new root, and those above it.

@@ -104,6 +104,9 @@ func (w *Warm) Run(ctx context.Context, p Program) (Result, error) {
 	if err != nil {
 		return r, err
 	}
+	if p.Root != "" {
+		return r, exitcode.Usagef("warm interpreter: got a program with the root %q, want none: it runs where its interpreter does", p.Root)
+	}
 	if len(p.Args) < 2 || p.Args[0] != w.interpreter || p.Args[1] == "-c" && len(p.Args) < 3 || p.Args[1] != "-c" && strings.HasPrefix(p.Args[1], "-") {
 		return r, exitcode.Usagef("warm interpreter %q: got arguments %q, want a file, or -c and a text", w.interpreter, p.Args)
 	}

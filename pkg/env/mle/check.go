@@ -29,6 +29,7 @@ var _ = config.Docs[checkSettings](checkSource)
 type checkSettings struct {
 	Tasks       string   `yaml:"tasks"`        // `FOLDER` in which a line's task is looked for by its name
 	Interpreter string   `yaml:"interpreter"`  // `PYTHON` that runs programs
+	Image       string   `yaml:"image"`        // `PATH` of the root of programs: a folder, or a SquashFS or SIF file; empty for this machine's files
 	Require     []string `yaml:"require"`      // run no program without this `PROTECTION`; may be given again
 	WallSeconds float64  `yaml:"wall_seconds"` // stop a program after so many `SECONDS`; 0 for the task's own limit
 }
@@ -101,7 +102,7 @@ var checker = env.LineChecker{
 	Verifier: func(settings any) (func(line any) (any, error), error) {
 		v := &lineVerifier{settings: *settings.(*checkSettings), tasks: map[string]*task.Task{}, answers: map[string]*mlebench.Competition{}}
 		of := DefaultSettings()
-		of.Program.Interpreter, of.Sandbox.Require, of.Limits.WallSeconds = v.settings.Interpreter, v.settings.Require, v.settings.WallSeconds
+		of.Program.Interpreter, of.Program.Image, of.Sandbox.Require, of.Limits.WallSeconds = v.settings.Interpreter, v.settings.Image, v.settings.Require, v.settings.WallSeconds
 		of.Milestones = "submission"
 		e, err := fromTasks(of, env.NewTaskSet(Name))
 		if err != nil {

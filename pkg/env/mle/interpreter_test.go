@@ -16,7 +16,7 @@ import (
 func TestArithmetic(t *testing.T) {
 	t.Parallel()
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		if a := arithmetic(t.Context(), "/usr/bin/python3"); a != nil {
+		if a := arithmetic(onHost(t.Context(), "/usr/bin/python3")); a != nil {
 			t.Errorf("a machine without AVX2 is to count with %q", a)
 		}
 		return
@@ -26,13 +26,13 @@ func TestArithmetic(t *testing.T) {
 	if want := "Haswell AVX2 "; !strings.Contains(v.Feedback, want) || strings.Contains(v.Feedback, want+"None") && cpu.X86.HasAVX512F && numpy(t) {
 		t.Errorf("a program sees\n%s", v.Feedback)
 	}
-	if none := withoutNumpyFeatures(t.Context(), "/usr/bin/python3", "no such feature"); none != nil {
+	if none := withoutNumpyFeatures(onHost(t.Context(), "/usr/bin/python3"), "no such feature"); none != nil {
 		t.Errorf("of features that NumPy does not know: %q", none)
 	}
 	if !numpy(t) {
 		return
 	}
-	without := withoutNumpyFeatures(t.Context(), "/usr/bin/python3", "AVX2", "AVX512", "X86_V3", "X86_V4")
+	without := withoutNumpyFeatures(onHost(t.Context(), "/usr/bin/python3"), "AVX2", "AVX512", "X86_V3", "X86_V4")
 	if len(without) != 1 {
 		t.Fatalf("NumPy is to do without %q", without)
 	}

@@ -209,7 +209,9 @@ func TestSettings(t *testing.T) {
 		"env.feedback.history": func(s *Settings) { s.Feedback.History = 0 }, "env.max_failed": func(s *Settings) { s.MaxFailed = 1.5 }, "env.style": func(s *Settings) { s.Style = "none" },
 		"env.grammar.buggy": func(s *Settings) { s.Grammar = &Grammar{Buggy: 2} }, "env.program.interpreter": func(s *Settings) { s.Program.Interpreter = " " },
 		"env.max_submissions": func(s *Settings) { s.MaxSubmissions = -1 }, "env.limits.gpus": func(s *Settings) { s.Limits.GPUs = new(-1) }, "env.program.read": func(s *Settings) { s.Program.Read = []string{"weights"} },
-		"env.sandbox.require": func(s *Settings) { s.Sandbox.Require = []string{"none"} }, "env.instrument": func(s *Settings) { s.Instrument = "rules" },
+		"env.program.image": func(s *Settings) { s.Program.Image = "image.sif" }, "env.sandbox.warm": func(s *Settings) { s.Program.Image, s.Sandbox.Warm = "/image.sif", []string{"json"} },
+		"env.program.interpreter: must be absolute": func(s *Settings) { s.Program.Image, s.Program.Interpreter = "/image.sif", "bin/python3" },
+		"env.sandbox.require":                       func(s *Settings) { s.Sandbox.Require = []string{"none"} }, "env.instrument": func(s *Settings) { s.Instrument = "rules" },
 		"env.instrument: needs":          func(s *Settings) { s.Instrument, s.Milestones = "assistant", "terminal" },
 		"env.validation":                 func(s *Settings) { s.Validation = "x" },
 		"env.validation: must":           func(s *Settings) { s.Validation = "(" },
@@ -237,7 +239,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("own templates: %+v", own)
 	}
 	for _, name := range []string{"/nowhere/python", "/bin/echo", "/bin/false"} {
-		if got, err := find(name); exitcode.Code(err) != exitcode.Unavailable {
+		if got, err := find(name, ""); exitcode.Code(err) != exitcode.Unavailable {
 			t.Errorf("%s is an interpreter: %+v, %v", name, got, err)
 		}
 	}

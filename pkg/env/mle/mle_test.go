@@ -60,7 +60,7 @@ func open(t *testing.T, change func(*Settings)) (*Env, env.Task) {
 }
 
 // python3 is looked for once for all tests.
-var python3 = sync.OnceValues(func() (interpreter, error) { return find("/usr/bin/python3") })
+var python3 = sync.OnceValues(func() (interpreter, error) { return find("/usr/bin/python3", "") })
 
 // over is the same where no program runs.
 func over(t *testing.T, change func(*Settings)) (*Env, env.Task) {

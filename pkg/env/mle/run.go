@@ -1,7 +1,6 @@
 package mle
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 // runner runs programs in sandboxes.
 type runner struct {
 	settings    *Settings
+	image       func() (string, error) // the root of programs; empty for this machine's
 	interpreter func() (interpreter, error)
 	weights     func() ([]string, error) // folders of pretrained weights
 	warm        func() (*sandbox.Warm, error)
@@ -32,7 +32,14 @@ type runner struct {
 
 func newRunner(s *Settings) *runner {
 	r := &runner{settings: s, gpus: newGPUs()}
-	r.interpreter = sync.OnceValues(func() (interpreter, error) { return find(s.Program.Interpreter) })
+	r.image = sync.OnceValues(func() (string, error) { return openImage(s.Program.Image) })
+	r.interpreter = sync.OnceValues(func() (interpreter, error) {
+		root, err := r.image()
+		if err != nil {
+			return interpreter{}, err
+		}
+		return find(s.Program.Interpreter, root)
+	})
 	r.weights = sync.OnceValues(func() ([]string, error) { return weightFolders(s.Program.Read) })
 	r.warm = sync.OnceValues(func() (*sandbox.Warm, error) {
 		python, err := r.interpreter()
@@ -57,7 +64,7 @@ func newRunner(s *Settings) *runner {
 func (r *runner) environment(python interpreter, weights []string, scratch, public string) []string {
 	threads := strconv.Itoa(r.settings.Program.Threads)
 	return slices.Concat([]string{
-		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
+		"PATH=" + python.searched(), "HOME=" + scratch, "TMPDIR=" + filepath.Join(scratch, "tmp"), "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
 		"PUBLIC_RESOURCE_PATH=" + public, "PYTHONHASHSEED=0", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "MPLBACKEND=Agg",
 		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads, "NUMEXPR_NUM_THREADS=" + threads, "LOKY_MAX_CPU_COUNT=" + threads,
 	}, python.arithmetic, weightVariables(weights))
@@ -131,7 +138,7 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	}
 	defer r.gpus.giveBack(devices)
 	result, err := r.execute(ctx, sandbox.Program{
-		Args: []string{python.path, "solution.py"}, Dir: scratch, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
+		Args: []string{python.path, "solution.py"}, Root: python.root, Dir: scratch, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
 		Read: slices.Concat([]string{t.PublicDir}, python.folders, weights), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
 		Limits: sandbox.Limits{
 			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,
@@ -185,11 +192,10 @@ func submissionIn(scratch string, most int64) (content []byte, bad string) {
 		case info.Size() > most:
 			bad = fmt.Sprintf("%s has %d bytes, and at most %d are read", name, info.Size(), most)
 		default:
-			var b bytes.Buffer
-			if _, err := io.Copy(&b, io.LimitReader(f, most)); err != nil {
-				bad = fmt.Sprintf("%s cannot be read", name)
+			content = make([]byte, info.Size()) // of a dead program: nobody changes it
+			if _, err := io.ReadFull(f, content); err != nil {
+				content, bad = nil, fmt.Sprintf("%s cannot be read", name)
 			}
-			content = b.Bytes()
 		}
 		_ = f.Close() // nothing was written
 		return content, bad

@@ -236,7 +236,7 @@ func (e *Env) fingerprint(ctx context.Context, program string) (string, error) {
 // parser is the interpreter as it reads programs.
 func (e *Env) parser() (pysource.Interpreter, error) {
 	python, err := e.runner.interpreter()
-	return pysource.Interpreter{Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}, err
+	return pysource.Interpreter{Root: python.root, Path: python.path, Read: python.folders, Require: e.settings.Sandbox.Require}, err
 }
 
 // measured is the beginning of a score of a program that has run. It is not

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
@@ -69,7 +70,8 @@ type Prompts struct {
 
 // Program says how programs are run.
 type Program struct {
-	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for
+	Interpreter string   `yaml:"interpreter"` // of Python: a path, or a name that is looked for; with an image, one in it
+	Image       string   `yaml:"image"`       // the root of programs in the place of this machine's files: a folder, a SquashFS file or a SIF file of Apptainer, which is unpacked once into lathe/images of the user's cache folder; it needs mount namespaces; empty for this machine's own. $NAME is taken from the environment
 	Threads     int      `yaml:"threads"`     // of numerical libraries, for each program; a score task runs as many programs at once as it has cores for
 	Packages    []string `yaml:"packages"`    // that prompts name
 	Hardware    string   `yaml:"hardware"`    // that prompts name; with one CPU core, the default, prompts count the threads and GPUs that a program has
@@ -153,6 +155,7 @@ func init() {
 				},
 				Load: func(data any, _ uint64, folder string) (*env.TaskSet, error) { return load(data.(*Data), folder) },
 				New:  func(tasks *env.TaskSet, _ string) (env.Env, error) { return fromTasks(s, tasks) },
+				Host: func() ([]string, error) { return s.host(sandbox.Probe()) },
 			}, nil
 		},
 	})
@@ -161,6 +164,21 @@ func init() {
 // traits: a program may take minutes, so each turn after the first takes a wave.
 func (s *Settings) traits() env.Traits {
 	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Programs: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
+}
+
+// host checks that a machine of this protection gives what programs must have.
+func (s *Settings) host(given sandbox.Protection) (notes []string, err error) {
+	required := s.Sandbox.Require
+	if s.Program.Image != "" {
+		required = slices.Concat(required, []string{sandbox.Paths})
+	}
+	if err := given.Require(required); err != nil {
+		return nil, exitcode.WithHint(fmt.Errorf("env.sandbox.require: %w", err), "run it where lathe-score sandbox lists them as provided, or require less")
+	}
+	if missing := given.Missing(sandbox.Names()); len(missing) > 0 {
+		notes = append(notes, fmt.Sprintf("programs of the policy run without %s on this machine, which provides %s; env.sandbox.require refuses to run without", strings.Join(missing, ", "), given))
+	}
+	return notes, nil
 }
 
 func validate(c *config.Checker, s *Settings) {
@@ -195,6 +213,17 @@ func validate(c *config.Checker, s *Settings) {
 	}
 	if strings.TrimSpace(s.Program.Interpreter) == "" {
 		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")
+	}
+	if image := s.Program.Image; image != "" {
+		if !filepath.IsAbs(image) && !strings.HasPrefix(image, "$") {
+			c.Add("env.program.image", image, "must be absolute or begin with a variable of the environment")
+		}
+		if len(s.Sandbox.Warm) > 0 {
+			c.Add("env.sandbox.warm", s.Sandbox.Warm, "imports modules of this machine's interpreter, and env.program.image has its own: empty one of them")
+		}
+		if name := s.Program.Interpreter; strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			c.Add("env.program.interpreter", name, "must be absolute or a name, in an image")
+		}
 	}
 	for _, folder := range s.Program.Read {
 		if !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "$") {
