@@ -19,6 +19,7 @@ func validSections() *sections {
 	s := &sections{Loss: lossWithEverything(), Optimizer: DefaultOptimizer(), Prompts: 4}
 	s.Loss.Epochs, s.Loss.MiniBatches, s.Loss.KL.RefAlpha = 1, 1, 1
 	s.Loss.Mismatch = Mismatch{Weight: "token", Mask: "none"}
+	s.Loss.Tokens = Tokens{Name: TokensAll}
 	return s
 }
 

@@ -8,7 +8,40 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
+
+// Choices lists the scaffolds.
+func (Evaluation) Choices(field string) []string {
+	switch field {
+	case "scaffold":
+		return scaffold.Axis.Names()
+	case "role":
+		return roles
+	}
+	return nil
+}
+
+// Roles of held-out sets.
+const (
+	RoleBenchmark  = "benchmark"
+	RoleValidation = "validation"
+	RoleOOD        = "ood"
+	RoleTrain      = "train"
+)
+
+var roles = []string{RoleBenchmark, RoleValidation, RoleOOD, RoleTrain}
+
+// SetDefaults makes a set a benchmark.
+func (s *EvaluationSet) SetDefaults() { s.Role = RoleBenchmark }
+
+// Choices lists the roles.
+func (EvaluationSet) Choices(field string) []string {
+	if field == "role" {
+		return roles
+	}
+	return nil
+}
 
 // Measured is one set of held-out problems with the settings of its own.
 type Measured struct {

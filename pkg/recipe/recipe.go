@@ -409,38 +409,6 @@ const (
 	LateDrop  = "drop"
 )
 
-// Choices lists the scaffolds.
-func (Evaluation) Choices(field string) []string {
-	switch field {
-	case "scaffold":
-		return scaffold.Axis.Names()
-	case "role":
-		return roles
-	}
-	return nil
-}
-
-// Roles of held-out sets.
-const (
-	RoleBenchmark  = "benchmark"
-	RoleValidation = "validation"
-	RoleOOD        = "ood"
-	RoleTrain      = "train"
-)
-
-var roles = []string{RoleBenchmark, RoleValidation, RoleOOD, RoleTrain}
-
-// SetDefaults makes a set a benchmark.
-func (s *EvaluationSet) SetDefaults() { s.Role = RoleBenchmark }
-
-// Choices lists the roles.
-func (EvaluationSet) Choices(field string) []string {
-	if field == "role" {
-		return roles
-	}
-	return nil
-}
-
 // Evaluation measures policies on held-out problems: those of the test split, and
 // those of other sets that the environment has.
 type Evaluation struct {
