@@ -82,7 +82,7 @@ func honestTop(t *testing.T) string {
 	if missing := sandbox.Probe().Missing([]string{sandbox.Paths, sandbox.Network}); len(missing) > 0 {
 		t.Skipf("this kernel does not give %s", strings.Join(missing, ", "))
 	}
-	top := must.Get(os.MkdirTemp("", "honest"))(t) // t.TempDir is its owner's alone
+	top := must.Get(os.MkdirTemp("/tmp", "honest"))(t) // t.TempDir is its owner's alone
 	t.Cleanup(func() { _ = os.RemoveAll(top) })
 	must.Do(t, os.Chmod(top, 0o755))
 	return top

@@ -71,7 +71,7 @@ const settingsPage = "settings, each beside the recipes'"
 func CoveragePage() string {
 	var b strings.Builder
 	b.WriteString("# Tables and figures of the five papers\n\nEvery table and figure, the recipes whose runs hold its numbers, and the command that makes it. `TestCoverage` writes this page with\n`go test ./pkg/paper -run TestCoverage -update` and holds recipes and items to what is there.\n\n" +
-		"```console\n$ lathe sweep RECIPE... --seeds 1-3 --out runs/SWEEP     # the recipes of a row, below jobs\n$ lathe paper PAPER runs/SWEEP --out runs/PAPER          # all items that the runs hold\n$ lathe paper PAPER --plan                               # the runs of each item, and what they would cost\n```\n\n" +
+		"```\n$ lathe sweep RECIPE... --seeds 1-3 --out runs/SWEEP     # the recipes of a row, below jobs\n$ lathe paper PAPER runs/SWEEP --out runs/PAPER          # all items that the runs hold\n$ lathe paper PAPER --plan                               # the runs of each item, and what they would cost\n```\n\n" +
 		"*Here, in miniature*: the miniature recipes train small policies on two cores; the numbers have the paper's definition, not its size. *Needs\nGPUs and weights*: the full-size recipes alone make it; they have the paper's settings ([SETTINGS.md](SETTINGS.md)). What a paper leaves\nopen is in [READINGS.md](READINGS.md).\n")
 	for _, p := range papers {
 		fmt.Fprintf(&b, "\n## %s\n\n`lathe paper %s`\n\n| item | shows | items of the command | recipes, full size | recipes, miniature | made | note |\n|---|---|---|---|---|---|---|\n", p.short(), p.name)
