@@ -31,9 +31,9 @@ func conclusion(s Summary) string {
 		sentence = "So far: " + sentence
 	}
 	if delta := value(after, deltaOf); s.Steps > 0 && delta != nil {
-		sentence += fmt.Sprintf("; with %d %s %s points more", s.Steps, plural(s.Steps, "revision"), change(delta))
+		sentence += fmt.Sprintf("; %d %s changed that by %s points", s.Steps, plural(s.Steps, "revision"), change(delta))
 		if b := value(before, deltaOf); b != nil {
-			sentence += fmt.Sprintf(" (%s before)", change(b))
+			sentence += fmt.Sprintf(" (by %s before)", change(b))
 		}
 	}
 	return sentence + "."

@@ -17,7 +17,7 @@ func TestConclusion(t *testing.T) {
 		"one evaluation":   {Summary{Iterations: 0, AccuracyByVersion: []Version{version(0, .5, nil)}}, ""},
 		"rose": {
 			Summary{Iterations: 4, Steps: 4, AccuracyByVersion: []Version{version(0, .042, at(.003)), version(4, .185, at(.512))}, AccuracyGainStandardError: at(.012)},
-			"Held-out accuracy of first answers rose: 18.5 % in v000004 against 4.2 % in v000000, a change of +14.3 ± 1.2 points; with 4 revisions +51.2 points more (+0.3 before).",
+			"Held-out accuracy of first answers rose: 18.5 % in v000004 against 4.2 % in v000000, a change of +14.3 ± 1.2 points; 4 revisions changed that by +51.2 points (by +0.3 before).",
 		},
 		"fell, so far": {
 			Summary{Iterations: 9, AccuracyByVersion: []Version{version(0, .5, nil), version(4, .4, nil)}, AccuracyGainStandardError: at(.01)},
