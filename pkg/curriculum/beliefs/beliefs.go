@@ -24,8 +24,6 @@ import (
 	_ "embed"
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/exit"
@@ -65,9 +63,7 @@ func init() {
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Settings)
-			if c.AtLeast(section+".buffer_size", s.BufferSize, 1) && c.AtLeast(section+".min_buffer_size", s.MinBufferSize, 1) && s.MinBufferSize > s.BufferSize {
-				c.Add(section+".min_buffer_size", s.MinBufferSize, "must not be above %s.buffer_size %d, or nothing is ever selected", section, s.BufferSize)
-			}
+			exit.CheckSizes(c, section, s.BufferSize, s.MinBufferSize)
 			c.Share(section+".select_probability", s.SelectProbability)
 			c.Share(section+".diverge_probability", s.DivergeProbability)
 			c.Share(section+".decay", s.Decay)
@@ -108,29 +104,29 @@ func (b *Beliefs) Name() string { return Name }
 // Kinds are ExIt's.
 func (b *Beliefs) Kinds() []shard.Kind { return b.exit.Kinds() }
 
-// belief is Beta(alpha, beta).
-type belief struct{ alpha, beta float64 }
+// belief is that an entry is solved.
+type belief curriculum.Beta
 
 // prior is that of an entry of which nothing is known.
-var prior = belief{1, 1}
+var prior = belief{Alpha: 1, Beta: 1}
 
 // after is the belief once a group is known.
 func (b belief) after(g curriculum.Group, decay float64) belief {
-	next := belief{decay * b.alpha, decay * b.beta}
+	next := belief{Alpha: decay * b.Alpha, Beta: decay * b.Beta}
 	for _, quality := range g.Values(curriculum.Response.Quality) {
-		next.alpha += quality
-		next.beta += 1 - quality
+		next.Alpha += quality
+		next.Beta += 1 - quality
 	}
 	return next
 }
 
 // learnability is E[p(1 − p)].
 func (b belief) learnability() float64 {
-	n := b.alpha + b.beta
+	n := b.Alpha + b.Beta
 	if n <= 0 {
 		return 0
 	}
-	return b.alpha * b.beta / (n * (n + 1))
+	return b.Alpha * b.Beta / (n * (n + 1))
 }
 
 const (
@@ -146,9 +142,9 @@ func read(state curriculum.State) (map[string]belief, error) {
 		b := known[s.Key]
 		switch {
 		case s.Scope == scopeEntry && s.Name == nameAlpha:
-			b.alpha = s.Value
+			b.Alpha = s.Value
 		case s.Scope == scopeEntry && s.Name == nameBeta:
-			b.beta = s.Value
+			b.Beta = s.Value
 		default:
 			return nil, exitcode.Dataf("statistic %q of %s %q is none of the beliefs curriculum's: the state is another curriculum's", s.Name, s.Scope, s.Key)
 		}
@@ -194,8 +190,8 @@ func (b *Beliefs) Update(state curriculum.State, iteration int, groups []curricu
 		}
 		at := max(entry.Ref.Iteration, entry.LastSampled) // when it was last sampled, or made
 		next.Stats = append(next.Stats,
-			shard.Stat{Scope: scopeEntry, Key: entry.EntryID, Name: nameAlpha, Iteration: at, Value: of.alpha},
-			shard.Stat{Scope: scopeEntry, Key: entry.EntryID, Name: nameBeta, Iteration: at, Value: of.beta})
+			shard.Stat{Scope: scopeEntry, Key: entry.EntryID, Name: nameAlpha, Iteration: at, Value: of.Alpha},
+			shard.Stat{Scope: scopeEntry, Key: entry.EntryID, Name: nameBeta, Iteration: at, Value: of.Beta})
 	}
 	return next, nil
 }
@@ -212,7 +208,7 @@ func (b *Beliefs) Next(state curriculum.State, iteration, n int, taskIDs []strin
 		for i, entry := range state.Entries {
 			of := known[entry.EntryID]
 			stream := rng.New(b.seed, rng.PurposeSelect, iteration, "beliefs "+entry.EntryID, prompt)
-			if m := math.Abs(curriculum.DrawBeta(of.alpha, of.beta, stream) - 0.5); m < miss {
+			if m := math.Abs(curriculum.Beta(of).Draw(stream) - 0.5); m < miss {
 				nearest, miss = i, m
 			}
 		}
@@ -228,49 +224,15 @@ func (b *Beliefs) Explain(state curriculum.State, _, _ int, selected curriculum.
 	}
 	return b.exit.ExplainBy(state, selected, func(at int) ([]curriculum.Term, float64) {
 		own := known[state.Entries[at].EntryID]
-		share := nearest(state.Entries, known, at)
-		return []curriculum.Term{{Name: "α", Value: own.alpha}, {Name: "β", Value: own.beta}, {Name: "S", Value: own.learnability()}, {Name: "share of draws", Value: share}}, share
+		var others []curriculum.Beta
+		for i, entry := range state.Entries {
+			if i != at {
+				others = append(others, curriculum.Beta(known[entry.EntryID]))
+			}
+		}
+		share := curriculum.AmongNearest(1, 0.5, curriculum.Beta(own), others)
+		return []curriculum.Term{{Name: "α", Value: own.Alpha}, {Name: "β", Value: own.Beta}, {Name: "S", Value: own.learnability()}, {Name: "share of draws", Value: share}}, share
 	})
-}
-
-// gridPoints are the parts into which nearest cuts the distances from one half.
-const gridPoints = 1000
-
-// nearest is the probability that the draw of an entry is nearer to one half than those of
-// all others: the integral over its distance of the probability that theirs is larger. It
-// is exact but for the grid.
-func nearest(entries []shard.Entry, known map[string]belief, at int) float64 {
-	var others []belief // different ones, in the order of the entries
-	many := map[belief]float64{}
-	for i, entry := range entries {
-		of := known[entry.EntryID]
-		if i == at {
-			continue
-		}
-		if many[of]++; many[of] == 1 {
-			others = append(others, of)
-		}
-	}
-	share, before := 0.0, 0.0
-	for i := range gridPoints {
-		within := known[entries[at].EntryID].within(0.5 * float64(i+1) / gridPoints)
-		farther := 1.0
-		for _, of := range others {
-			farther *= math.Pow(1-of.within(0.5*(float64(i)+0.5)/gridPoints), many[of])
-		}
-		share += (within - before) * farther
-		before = within
-	}
-	return share
-}
-
-// within is the probability that a draw is at most d, in (0, 0.5], from one half.
-func (b belief) within(d float64) float64 {
-	if b.alpha <= 0 || b.beta <= 0 {
-		return math.Floor(2 * d) // all mass is at 0 or 1
-	}
-	x := distuv.Beta{Alpha: b.alpha, Beta: b.beta}
-	return x.CDF(0.5+d) - x.CDF(0.5-d)
 }
 
 // Metrics are the mean belief that an entry is solved, the mean of the weights α + β, and
@@ -283,10 +245,10 @@ func (b *Beliefs) Metrics(state curriculum.State) map[string]float64 {
 	var mean, weight, learnability float64
 	for _, entry := range state.Entries {
 		of := known[entry.EntryID]
-		weight += of.alpha + of.beta
+		weight += of.Alpha + of.Beta
 		learnability += of.learnability()
-		if of.alpha > 0 {
-			mean += of.alpha / (of.alpha + of.beta)
+		if of.Alpha > 0 {
+			mean += of.Alpha / (of.Alpha + of.Beta)
 		}
 	}
 	n := float64(len(state.Entries))

@@ -117,7 +117,7 @@ func entries(of ...belief) curriculum.State {
 	for i, b := range of {
 		id := string(rune('a' + i))
 		state.Entries = append(state.Entries, shard.Entry{EntryID: id, TaskID: "task", Kind: string(shard.KindImprove), Depth: 1, Turn: 1})
-		state.Stats = append(state.Stats, shard.Stat{Scope: scopeEntry, Key: id, Name: nameAlpha, Value: b.alpha}, shard.Stat{Scope: scopeEntry, Key: id, Name: nameBeta, Value: b.beta})
+		state.Stats = append(state.Stats, shard.Stat{Scope: scopeEntry, Key: id, Name: nameAlpha, Value: b.Alpha}, shard.Stat{Scope: scopeEntry, Key: id, Name: nameBeta, Value: b.Beta})
 	}
 	return state
 }
@@ -130,9 +130,9 @@ func TestDraws(t *testing.T) {
 	spec := small()
 	spec.SelectProbability, spec.DivergeProbability = 1, 0
 	for name, state := range map[string]curriculum.State{
-		"uniform and settled": entries(belief{1, 1}, belief{0, 9}),
-		"two alike":           entries(belief{1, 1}, belief{1, 1}),
-		"sure and unsure":     entries(belief{50, 50}, belief{1, 9}, belief{9, 1}, belief{1, 1}),
+		"uniform and settled": entries(belief{Alpha: 1, Beta: 1}, belief{Alpha: 0, Beta: 9}),
+		"two alike":           entries(belief{Alpha: 1, Beta: 1}, belief{Alpha: 1, Beta: 1}),
+		"sure and unsure":     entries(belief{Alpha: 50, Beta: 50}, belief{Alpha: 1, Beta: 9}, belief{Alpha: 9, Beta: 1}, belief{Alpha: 1, Beta: 1}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +177,7 @@ func TestBeliefs(t *testing.T) {
 			if s := of.learnability(); !(s >= 0 && s <= 0.25) {
 				t.Fatalf("S is %g of %+v", s, of)
 			}
-			if of.alpha+of.beta > 8/(1-decay)+2+1e-9 {
+			if of.Alpha+of.Beta > 8/(1-decay)+2+1e-9 {
 				t.Fatalf("the weight of %+v", of)
 			}
 		}
@@ -186,7 +186,7 @@ func TestBeliefs(t *testing.T) {
 
 func TestForeignState(t *testing.T) {
 	t.Parallel()
-	missing, foreign := entries(belief{1, 1}), entries(belief{1, 1})
+	missing, foreign := entries(belief{Alpha: 1, Beta: 1}), entries(belief{Alpha: 1, Beta: 1})
 	missing.Stats = nil
 	foreign.Stats[0].Name = "score"
 	for name, state := range map[string]curriculum.State{"no belief": missing, "another statistic": foreign} {

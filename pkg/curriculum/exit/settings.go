@@ -55,12 +55,16 @@ func DefaultSettings() *Settings {
 	}
 }
 
-func (s *Settings) validate(c *config.Checker) {
-	size := c.AtLeast("curriculum.exit.buffer_size", s.BufferSize, 1)
-	if c.AtLeast("curriculum.exit.min_buffer_size", s.MinBufferSize, 1) && size && s.MinBufferSize > s.BufferSize {
-		c.Add("curriculum.exit.min_buffer_size", s.MinBufferSize,
-			"must not be above curriculum.exit.buffer_size %d, or nothing is ever selected", s.BufferSize)
+// CheckSizes checks buffer_size and min_buffer_size of a section of a recipe.
+func CheckSizes(c *config.Checker, section string, size, least int) {
+	valid := c.AtLeast(section+".buffer_size", size, 1)
+	if c.AtLeast(section+".min_buffer_size", least, 1) && valid && least > size {
+		c.Add(section+".min_buffer_size", least, "must not be above %s.buffer_size %d, or nothing is ever selected", section, size)
 	}
+}
+
+func (s *Settings) validate(c *config.Checker) {
+	CheckSizes(c, "curriculum.exit", s.BufferSize, s.MinBufferSize)
 	c.Share("curriculum.exit.select_probability", s.SelectProbability)
 	c.NotNegative("curriculum.exit.inverse_temperature", s.InverseTemperature)
 	c.Share("curriculum.exit.diverge_probability", s.DivergeProbability)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -38,90 +37,16 @@ func (f *FlipTS) Explain(state curriculum.State, iteration, n int, selected curr
 	}, nil
 }
 
-// The parts into which inclusion cuts the distances from the target, up to one
-// that is as good as never selected.
-const (
-	gridPoints = 1000
-	never      = 1e-9
-)
-
-// inclusion is the probability that the draw of a question is among the n of the
-// pool that are nearest to the target: the integral over its distance d of the
-// probability that fewer than n of the others are nearer than d. It is exact but
-// for the grid.
+// inclusion is the probability that the draw of a question is among the n of the pool
+// that are nearest to the target.
 func (f *FlipTS) inclusion(b belief, n int, question string) float64 {
-	var others []kind
-	at := map[beta]int{}
+	var others []curriculum.Beta
 	for _, c := range b.pool {
-		if c.question == question {
-			continue
-		}
-		q := b.of(c.question)
-		i, known := at[q]
-		if !known {
-			i = len(others)
-			at[q], others = i, append(others, kind{beta: q})
-		}
-		others[i].many++
-	}
-	selected := func(d float64) float64 { return f.fewer(n, others, d) }
-	var low float64
-	farthest := 1.0
-	for farthest-low > farthest/64 {
-		if middle := (low + farthest) / 2; selected(middle) < never {
-			farthest = middle
-		} else {
-			low = middle
+		if c.question != question {
+			others = append(others, b.of(c.question).shared())
 		}
 	}
-	var probability, before float64
-	for i := range gridPoints {
-		nearer := f.within(b.of(question), farthest*float64(i+1)/gridPoints)
-		probability += (nearer - before) * selected(farthest*(float64(i)+0.5)/gridPoints)
-		before = nearer
-	}
-	return probability
-}
-
-// kind is a belief, and how many questions have it: most have the prior.
-type kind struct {
-	beta
-	many int
-}
-
-// within is the probability that a draw is at most d from the target.
-func (f *FlipTS) within(q beta, d float64) float64 {
-	switch low, high := f.spec.Target-d, f.spec.Target+d; {
-	case q.alpha <= 0 && low <= 0, q.beta <= 0 && high >= 1:
-		return 1
-	case q.alpha <= 0 || q.beta <= 0:
-		return 0
-	default:
-		x := distuv.Beta{Alpha: q.alpha, Beta: q.beta}
-		return x.CDF(high) - x.CDF(low)
-	}
-}
-
-// fewer is the probability that of some questions fewer than n draw within a
-// distance of the target: the distribution of 0 to n-1 of them, one question after
-// the other.
-func (f *FlipTS) fewer(n int, questions []kind, d float64) float64 {
-	distribution := make([]float64, n)
-	distribution[0] = 1
-	for _, q := range questions {
-		p := f.within(q.beta, d)
-		for range q.many {
-			for k := n - 1; k > 0; k-- {
-				distribution[k] += (distribution[k-1] - distribution[k]) * p
-			}
-			distribution[0] -= distribution[0] * p
-		}
-	}
-	var sum float64
-	for _, x := range distribution {
-		sum += x
-	}
-	return sum
+	return curriculum.AmongNearest(n, f.spec.Target, b.of(question).shared(), others)
 }
 
 // Metrics say how the beliefs and the pool stand: mean and its quantiles are of

@@ -376,7 +376,7 @@ func TestTinyParameters(t *testing.T) {
 			t.Errorf("α is %v", p.all[0].alpha)
 		}
 		for i, want := range []float64{0, 1} {
-			if x := p.all[i].draw(rng.Stream{}); !(x >= 0 && x <= 1) || k >= 399 && x != want {
+			if x := p.all[i].shared().Draw(rng.Stream{}); !(x >= 0 && x <= 1) || k >= 399 && x != want {
 				t.Fatalf("after %d samples of %q the draw from %+v is %v", k+1, p.all[i].question, p.all[i].beta, x)
 			}
 		}
@@ -384,13 +384,13 @@ func TestTinyParameters(t *testing.T) {
 	if p.all[0].alpha > 1e-300 || p.all[0].mean() != 0 || p.all[1].mean() != 1 {
 		t.Errorf("%+v", p.all)
 	}
-	if low, high := (beta{0, 1}).draw(rng.Stream{}), (beta{1, 0}).draw(rng.Stream{}); low != 0 || high != 1 {
+	if low, high := (beta{0, 1}).shared().Draw(rng.Stream{}), (beta{1, 0}).shared().Draw(rng.Stream{}); low != 0 || high != 1 {
 		t.Errorf("without α and β draws are %v and %v", low, high)
 	}
 	// Both tiny: nearly all mass is at the ends, three quarters of it at 1.
 	ones, tiny := 0, beta{3e-300, 1e-300}
 	for i := range 1000 {
-		x := tiny.draw(rng.New(1, rng.PurposeSelect, i, "", 0))
+		x := tiny.shared().Draw(rng.New(1, rng.PurposeSelect, i, "", 0))
 		if x != 0 && x != 1 {
 			t.Fatalf("a draw of %v", x)
 		}

@@ -50,10 +50,8 @@ func (f *FlipTS) draws(b belief, iteration int) []drawn {
 	all := make([]drawn, len(b.pool))
 	for i, c := range b.pool {
 		stream := rng.New(f.seed, rng.PurposeSelect, iteration, "thompson "+c.question, 0)
-		all[i] = drawn{c.question, b.of(c.question).draw(stream)}
+		all[i] = drawn{c.question, b.of(c.question).shared().Draw(stream)}
 	}
 	slices.SortStableFunc(all, func(x, y drawn) int { return cmp.Compare(f.miss(x.xi), f.miss(y.xi)) })
 	return all
 }
-
-func (b beta) draw(stream rng.Stream) float64 { return curriculum.DrawBeta(b.alpha, b.beta, stream) }

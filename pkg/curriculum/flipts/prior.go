@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/lathe-rl/lathe/pkg/curriculum"
 )
 
 // beta is the parameters of a Beta distribution, both 0 or more.
@@ -11,6 +13,9 @@ type beta struct{ alpha, beta float64 }
 
 // mean is α/(α+β).
 func (b beta) mean() float64 { return b.alpha / (b.alpha + b.beta) }
+
+// shared is the same, as curricula share it.
+func (b beta) shared() curriculum.Beta { return curriculum.Beta{Alpha: b.alpha, Beta: b.beta} }
 
 // prior is the Beta distribution whose moments are those of the probabilities
 // ξ̂_q (FlipTS Eq. 2):
