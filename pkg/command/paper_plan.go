@@ -116,7 +116,6 @@ func plan(path string) (plannedRun, error) {
 	}
 	r := resolved.Recipe
 	run := plannedRun{recipe: path, policy: "new", memory: "–"}
-	var folder string
 	if r.Policy.Path != "" {
 		run.policy = filepath.Base(r.Policy.Path)
 	}
@@ -127,7 +126,7 @@ func plan(path string) (plannedRun, error) {
 			run.policy += ", not estimated"
 			return run, nil
 		}
-		own, kept, err := startShape(r, folder)
+		own, kept, err := startShape(r, "")
 		if err != nil {
 			return run, err
 		}

@@ -61,7 +61,7 @@ func (a groupStatistic) Advantage(g Group, segments []Segment) error {
 	rewards, valid, lengths := make([]float64, len(segments)), make([]bool, len(segments)), make([]int, len(segments))
 	for i, s := range segments {
 		rewards[i], lengths[i] = s.Reward, Tokens(g.Traces[s.Trace], s)
-		valid[i] = g.Traces[s.Trace].Valid() && s.Dropped == ""
+		valid[i] = g.counts(s)
 	}
 	advantages, err := GroupAdvantages(a.spec, rewards, valid, lengths)
 	undivided := exitcode.Code(err) == exitcode.Data // its scale is 0: it has no advantages
@@ -92,7 +92,7 @@ func (reward) Critic() bool { return false }
 
 func (reward) Advantage(g Group, segments []Segment) error {
 	for i, s := range segments {
-		if g.Traces[s.Trace].Valid() && s.Dropped == "" {
+		if g.counts(s) {
 			segments[i].Advantage = s.Reward
 		}
 	}

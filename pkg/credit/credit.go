@@ -91,6 +91,10 @@ type Group struct {
 	Traces   []Trace
 }
 
+// counts reports whether a segment is compared with the others: its trace is valid, and
+// nothing has dropped it.
+func (g Group) counts(s Segment) bool { return g.Traces[s.Trace].Valid() && s.Dropped == "" }
+
 // Segment is a run of a trace's turns that gets one credit.
 type Segment struct {
 	Trace       int // index into the group's

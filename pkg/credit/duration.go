@@ -98,7 +98,7 @@ type run struct{ seconds, actions float64 }
 // OfTurns is the weight of each action (RL-MLE Eq. 3). Actions of traces that we failed to score,
 // or that count as not sampled, enter no mean and weigh 1.
 func (d duration) OfTurns(groups []Group, segments [][]Segment) ([][][]float64, error) {
-	counts := func(g int, s Segment) bool { return groups[g].Traces[s.Trace].Valid() && s.Dropped == "" }
+	counts := func(g int, s Segment) bool { return groups[g].counts(s) }
 	type trace struct{ group, trace int }
 	runs := map[trace]run{}
 	of := func(g int, s Segment) trace { // whose mean it is

@@ -2,6 +2,7 @@ package credit
 
 import (
 	_ "embed"
+	"maps"
 	"math"
 	"slices"
 
@@ -68,7 +69,7 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 	parts := map[string]map[int]float64{} // values by part and segment
 	taking := 0
 	for i, s := range segments {
-		if !g.Traces[s.Trace].Valid() || s.Dropped != "" {
+		if !g.counts(s) {
 			continue
 		}
 		taking++
@@ -88,7 +89,7 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 	if len(parts) == 0 && len(a.Parts) == 0 { // the reward is its only part
 		parts[""] = map[int]float64{}
 		for i, s := range segments {
-			if g.Traces[s.Trace].Valid() && s.Dropped == "" {
+			if g.counts(s) {
 				parts[""][i] = s.Reward
 			}
 		}
@@ -97,9 +98,9 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 		return exitcode.WithHint(exitcode.Dataf("advantage gdpo: no response of the group has a part of the reward that is weighed"),
 			"the environment must return reward parts; advantage.gdpo.parts must name some of those")
 	}
-	for _, name := range sortedKeys(parts) {
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		values := make([]float64, 0, len(parts[name]))
-		of := sortedKeys(parts[name])
+		of := slices.Sorted(maps.Keys(parts[name]))
 		for _, i := range of {
 			values = append(values, parts[name][i])
 		}
@@ -120,7 +121,7 @@ func (a gdpo) Whole(groups []Group, segments [][]Segment) error {
 	var values []float64
 	for g, group := range groups {
 		for i := range segments[g] {
-			if s := &segments[g][i]; group.Traces[s.Trace].Valid() && s.Dropped == "" {
+			if s := &segments[g][i]; group.counts(*s) {
 				taking, values = append(taking, s), append(values, s.Advantage)
 			}
 		}
@@ -139,13 +140,4 @@ func (a gdpo) Whole(groups []Group, segments [][]Segment) error {
 		}
 	}
 	return nil
-}
-
-func sortedKeys[K int | string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

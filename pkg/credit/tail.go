@@ -25,7 +25,7 @@ func (of ofRewards) Advantage(g Group, segments []Segment) error {
 	var members []int
 	var rewards []float64
 	for i, s := range segments {
-		if !g.Traces[s.Trace].Valid() || s.Dropped != "" {
+		if !g.counts(s) {
 			continue
 		}
 		if !isFinite(s.Reward) {

@@ -23,11 +23,11 @@ import (
 // content is what a test puts into a run of two iterations with two prompts and two
 // samples of each, one shard of everything.
 type content struct {
-	plans  [2][]shard.Instance
-	scores [2][]shard.Score
-	held   map[int][]shard.EvaluationRow // by policy version
-	folded [2]map[string]float64         // metrics of the buffer stage
-	fates  [2][]shard.Fate               // of segments
+	plans        [2][]shard.Instance
+	scores       [2][]shard.Score
+	held         map[int][]shard.EvaluationRow // by policy version
+	folded       [2]map[string]float64         // metrics of the buffer stage
+	dispositions [2][]shard.Fate               // of segments
 }
 
 // made writes a run that is done as far as the tables look.
@@ -82,8 +82,8 @@ func madeTaking(t testing.TB, scores, folder string, of func(r *rundir.Run, trai
 		_, err = shard.Write(r.Dir.Score(k, 0), c.scores[i], nil, judging, expected(graph.StageScore, k))
 		check(err)
 		var ledger []shard.LedgerRow
-		for j, fate := range c.fates[i] {
-			row := shard.LedgerRow{Fate: string(fate), Iteration: int32(k), IterationSampled: int32(k)}
+		for j, disposition := range c.dispositions[i] {
+			row := shard.LedgerRow{Fate: string(disposition), Iteration: int32(k), IterationSampled: int32(k)}
 			if j < len(c.plans[i]) {
 				row.InstanceID, row.Reward = c.plans[i][j].InstanceID, float64(k)/4
 			}
@@ -281,9 +281,9 @@ func programs(_ *rundir.Run, train []string) content {
 			{judged(1, 0, 0, .5, turn(false, 0, 0, 1), turn(true, 5, .2, 2), turn(true, 3, .6, 3)), judged(1, 0, 1, 0, turn(true, 4, .25, 6))},
 			{judged(2, 0, 0, 1, turn(true, 2, .8, 4)), judged(2, 1, 0, 0, turn(false, 0, 0, 2))},
 		},
-		folded: [2]map[string]float64{{"reward_mean": .25}, {"reward_mean": .5}},
-		held:   map[int][]shard.EvaluationRow{},
-		fates:  [2][]shard.Fate{{shard.FateTrained, shard.FateDropped}, {shard.FateDropped, shard.FateDropped}},
+		folded:       [2]map[string]float64{{"reward_mean": .25}, {"reward_mean": .5}},
+		held:         map[int][]shard.EvaluationRow{},
+		dispositions: [2][]shard.Fate{{shard.FateTrained, shard.FateDropped}, {shard.FateDropped, shard.FateDropped}},
 	}
 	for version := range 3 {
 		for step, a := range []struct {

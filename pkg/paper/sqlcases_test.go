@@ -120,9 +120,9 @@ func varied(_ *rundir.Run, train []string) content {
 	failing := append(outcomes, shard.OutcomeInfra)
 	kinds := []shard.Kind{shard.KindInitial, shard.KindImprove, shard.KindDebug}
 	c := content{
-		held:   map[int][]shard.EvaluationRow{},
-		fates:  [2][]shard.Fate{{shard.FateTrained, shard.FateDropped, shard.FateDropped}, {shard.FateMasked, shard.FateTrained, shard.FateDropped}},
-		folded: [2]map[string]float64{{}, {}},
+		held:         map[int][]shard.EvaluationRow{},
+		dispositions: [2][]shard.Fate{{shard.FateTrained, shard.FateDropped, shard.FateDropped}, {shard.FateMasked, shard.FateTrained, shard.FateDropped}},
+		folded:       [2]map[string]float64{{}, {}},
 	}
 	for i := range 2 {
 		for row := range 12 {

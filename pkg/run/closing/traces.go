@@ -21,6 +21,11 @@ type TraceName struct {
 	shard.TraceName
 }
 
+// NameOf is the name of a trace that was sampled in an iteration.
+func NameOf(iteration int32, instance string, sample int32) TraceName {
+	return TraceName{int(iteration), shard.TraceName{InstanceID: instance, Sample: sample}}
+}
+
 // Traces reads the traces of a shard that has ended, as its last waves have them.
 func Traces(ctx context.Context, r *rundir.Run, ref Ref) ([]Scored, error) {
 	n := graph.Node{Stage: graph.StageRollout, Iteration: ref.Iteration}

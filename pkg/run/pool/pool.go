@@ -42,12 +42,12 @@ func Names() (names []string) {
 }
 
 // keeps reports whether a segment is gathered.
-func (s Selection) keeps(t credit.Trace, lastTurn int, fate shard.LedgerRow) bool {
+func (s Selection) keeps(t credit.Trace, lastTurn int, disposition shard.LedgerRow) bool {
 	switch s {
 	case Valid:
 		return shard.Outcome(t.Turn(lastTurn).Outcome) == shard.OutcomeOK
 	case Selected:
-		return fate.Fate == string(shard.FateTrained)
+		return disposition.Fate == string(shard.FateTrained)
 	}
 	return true
 }
@@ -136,12 +136,12 @@ func tokenizerOf(ctx context.Context, r *rundir.Run) (string, error) {
 
 // gatherer gathers from one run.
 type gatherer struct {
-	ctx         context.Context
-	run         *rundir.Run
-	which       Selection
-	composition credit.Composition
-	tasks       map[int]map[string]string                     // task of each instance, by iteration
-	fates       map[closing.TraceName]map[int]shard.LedgerRow // by segment
+	ctx          context.Context
+	run          *rundir.Run
+	which        Selection
+	composition  credit.Composition
+	tasks        map[int]map[string]string                     // task of each instance, by iteration
+	dispositions map[closing.TraceName]map[int]shard.LedgerRow // by segment
 
 	rows  []shard.PoolRow
 	count RunCount
@@ -151,7 +151,7 @@ func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer
 	composition, err := credit.New(r.Recipe.CreditSpec())
 	return &gatherer{
 		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{},
-		fates: map[closing.TraceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
+		dispositions: map[closing.TraceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
 	}, err
 }
 
@@ -169,11 +169,11 @@ func (g *gatherer) gather() error {
 		}
 		closed++
 		for _, row := range ledger {
-			name := closing.TraceName{Iteration: int(row.IterationSampled), TraceName: shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
-			if g.fates[name] == nil {
-				g.fates[name] = map[int]shard.LedgerRow{}
+			name := closing.NameOf(row.IterationSampled, row.InstanceID, row.Sample)
+			if g.dispositions[name] == nil {
+				g.dispositions[name] = map[int]shard.LedgerRow{}
 			}
-			g.fates[name][int(row.Segment)] = row
+			g.dispositions[name][int(row.Segment)] = row
 		}
 	}
 	for k := 1; k <= closed; k++ {
@@ -202,7 +202,7 @@ func (g *gatherer) iteration(k int) error {
 		for _, scored := range traces {
 			t := judge(scored)
 			name := closing.TraceName{Iteration: ref.Iteration, TraceName: t.rows[0].Name()}
-			if err := g.trace(t, tasks[name.InstanceID], g.fates[name]); err != nil {
+			if err := g.trace(t, tasks[name.InstanceID], g.dispositions[name]); err != nil {
 				return err
 			}
 		}
@@ -256,19 +256,19 @@ func judge(t closing.Scored) judged {
 }
 
 // trace gathers the segments of a trace. One without a disposition waits for a batch.
-func (g *gatherer) trace(t judged, task string, fates map[int]shard.LedgerRow) error {
+func (g *gatherer) trace(t judged, task string, dispositions map[int]shard.LedgerRow) error {
 	if !t.trace.Valid() {
 		return nil
 	}
 	cuts := g.composition.Segments.Cut(t.trace)
-	for segment := range fates {
+	for segment := range dispositions {
 		if segment >= len(cuts) {
 			return exitcode.Dataf("run %q: instance %q sample %d has %d segments, its ledger knows of segment %d: the ledger was made by other binaries",
 				g.run.Dir, t.rows[0].InstanceID, t.rows[0].Sample, len(cuts), segment)
 		}
 	}
 	for i, cut := range cuts {
-		fate, decided := fates[i]
+		disposition, decided := dispositions[i]
 		if !decided {
 			continue
 		}
@@ -276,10 +276,10 @@ func (g *gatherer) trace(t judged, task string, fates map[int]shard.LedgerRow) e
 			continue
 		}
 		g.count.Segments++
-		if !g.which.keeps(t.trace, cut[1], fate) {
+		if !g.which.keeps(t.trace, cut[1], disposition) {
 			continue
 		}
-		rows := g.segment(t, cut, task, fate)
+		rows := g.segment(t, cut, task, disposition)
 		if len(rows) > 0 {
 			g.count.Kept++
 		}
@@ -290,7 +290,7 @@ func (g *gatherer) trace(t judged, task string, fates map[int]shard.LedgerRow) e
 
 // segment makes a row for each context of a segment in which something is learned
 // from.
-func (g *gatherer) segment(t judged, cut [2]int, task string, fate shard.LedgerRow) []shard.PoolRow {
+func (g *gatherer) segment(t judged, cut [2]int, task string, disposition shard.LedgerRow) []shard.PoolRow {
 	verdict := t.trace.Turn(cut[1])
 	var rows []shard.PoolRow
 	before := 0 // turns of earlier contexts
@@ -302,9 +302,9 @@ func (g *gatherer) segment(t judged, cut [2]int, task string, fate shard.LedgerR
 		}
 		g.count.Tokens += tokens
 		rows = append(rows, shard.PoolRow{
-			RunID: g.run.Identity.RunID, Iteration: fate.Iteration, IterationSampled: fate.IterationSampled,
-			InstanceID: context.InstanceID, Sample: context.Sample, Segment: fate.Segment, Step: context.Step, Part: context.Part,
-			TaskID: task, Kind: context.Kind, PolicyVersion: context.PolicyVersion, Fate: fate.Fate, Reason: fate.Reason,
+			RunID: g.run.Identity.RunID, Iteration: disposition.Iteration, IterationSampled: disposition.IterationSampled,
+			InstanceID: context.InstanceID, Sample: context.Sample, Segment: disposition.Segment, Step: context.Step, Part: context.Part,
+			TaskID: task, Kind: context.Kind, PolicyVersion: context.PolicyVersion, Fate: disposition.Fate, Reason: disposition.Reason,
 			Outcome: verdict.Outcome, RawScore: verdict.RawScore, NormalizedScore: verdict.NormalizedScore,
 			Messages: upTo(context, turns), TokenIDs: context.TokenIDs[:len(mask)], LossMask: mask,
 		})

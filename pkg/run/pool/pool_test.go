@@ -44,7 +44,7 @@ func worked() judged {
 }
 
 // dispositions: the first segment was dropped, the second trained on, the third masked.
-func fates() map[int]shard.LedgerRow {
+func dispositions() map[int]shard.LedgerRow {
 	row := func(segment int32, fate shard.Fate, reason string) shard.LedgerRow {
 		return shard.LedgerRow{InstanceID: "i", Sample: 1, Segment: segment, IterationSampled: 3, Iteration: 4, Fate: string(fate), Reason: reason}
 	}
@@ -97,7 +97,7 @@ func TestSelections(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			g := gathererOf(t, test.which, test.masks)
-			if err := g.trace(worked(), "task", fates()); err != nil {
+			if err := g.trace(worked(), "task", dispositions()); err != nil {
 				t.Fatal(err)
 			}
 			var got []gathered
@@ -127,7 +127,7 @@ func TestProvenance(t *testing.T) {
 	t.Parallel()
 	g := gathererOf(t, Selected, true)
 	g.run.Identity.RunID = "r"
-	if err := g.trace(worked(), "task", fates()); err != nil {
+	if err := g.trace(worked(), "task", dispositions()); err != nil {
 		t.Fatal(err)
 	}
 	want := []shard.PoolRow{{
@@ -149,7 +149,7 @@ func TestNothingToGather(t *testing.T) {
 	silent := judged{rows: []shard.Rollout{{InstanceID: "i"}}, trace: credit.Trace{Score: shard.Score{Outcome: string(shard.OutcomeInvalid)}}}
 	g := gathererOf(t, All, false)
 	for _, trace := range []judged{failed, silent} {
-		if err := g.trace(trace, "task", map[int]shard.LedgerRow{0: fates()[0]}); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
+		if err := g.trace(trace, "task", map[int]shard.LedgerRow{0: dispositions()[0]}); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
 			t.Errorf("%d rows, counts %+v, %v", len(g.rows), g.count, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestNothingToGather(t *testing.T) {
 // TestWaitingIsNotGathered: a segment that waits for a batch has no disposition yet.
 func TestWaitingIsNotGathered(t *testing.T) {
 	t.Parallel()
-	g, decided := gathererOf(t, All, false), fates()
+	g, decided := gathererOf(t, All, false), dispositions()
 	delete(decided, 1)
 	if err := g.trace(worked(), "task", decided); err != nil || g.count.Segments != 2 || g.count.Kept != 2 {
 		t.Errorf("counts %+v, want two segments (%v)", g.count, err)
@@ -167,7 +167,7 @@ func TestWaitingIsNotGathered(t *testing.T) {
 
 func TestLedgerOfOtherBinaries(t *testing.T) {
 	t.Parallel()
-	decided := fates()
+	decided := dispositions()
 	decided[3] = decided[2]
 	err := gathererOf(t, All, false).trace(worked(), "task", decided)
 	if exitcode.Code(err) != exitcode.Data {

@@ -155,7 +155,7 @@ func (x *reader) prepare(k int) error {
 		return err
 	}
 	for _, row := range ledger {
-		name := closing.TraceName{Iteration: int(row.IterationSampled), TraceName: shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}}
+		name := closing.NameOf(row.IterationSampled, row.InstanceID, row.Sample)
 		disposition := row.Fate
 		if row.Reason != "" {
 			disposition += ": " + row.Reason
@@ -167,7 +167,7 @@ func (x *reader) prepare(k int) error {
 		return err
 	}
 	for _, s := range sequences {
-		name := closing.TraceName{Iteration: int(s.IterationSampled), TraceName: shard.TraceName{InstanceID: s.InstanceID, Sample: s.Sample}}
+		name := closing.NameOf(s.IterationSampled, s.InstanceID, s.Sample)
 		x.batch[name] = append(x.batch[name], s)
 	}
 	return nil
