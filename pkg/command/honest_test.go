@@ -97,6 +97,7 @@ func TestHonestPrograms(t *testing.T) {
 	score := must.Get(exec.LookPath("lathe-score"))(t)
 	binary := filepath.Join(top, "lathe-score") // that of the tests is in a folder of their user's
 	must.Do(t, os.WriteFile(binary, must.Get(os.ReadFile(score))(t), 0o755))
+	must.Get(exec.Command("chmod", "-R", "a+rX", top).Output())(t) // whatever the umask took
 	var other *syscall.SysProcAttr
 	if os.Getuid() == 0 {
 		other = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -114,9 +115,11 @@ func TestHonestPrograms(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 			cmd.SysProcAttr, cmd.Env, cmd.Dir = c.user, []string{"PATH=/usr/bin:/bin", "TMPDIR=/tmp"}, "/"
 			cmd.Stdin = must.Get(os.Open(lines))(t)
+			var said strings.Builder
+			cmd.Stderr = &said
 			out, err := cmd.Output()
 			if err != nil {
-				t.Errorf("%v: %s", err, out)
+				t.Errorf("%v: %s", err, said.String())
 			}
 			honest(t, string(out))
 		})
