@@ -86,6 +86,9 @@ type PhaseUse struct {
 	GPUSeconds float64  `json:"gpu_seconds"`
 	GPUShare   *float64 `json:"gpu_share,omitempty"`
 	PowerWatts *float64 `json:"power_watts,omitempty"`
+
+	LongestSeconds float64 `json:"longest_seconds"` // of an attempt
+	LongestTask    string  `json:"longest_task"`
 }
 
 // GPU is one device of one host, over all tasks that held it.

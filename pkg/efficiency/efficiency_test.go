@@ -180,6 +180,8 @@ func TestNotes(t *testing.T) {
 		"out of time":           {long(Report{Lost: []Loss{{Cause: dispositionTimeout, Attempts: 1}}}), []string{"Attempts that exceeded their time limit: 1."}},
 		"out of time, idle":     {long(Report{Lost: []Loss{{Cause: dispositionTimeout, Attempts: 1}}, GPUs: gpus(of(0))}), []string{"This run did not use the GPU."}},
 		"Slurm was not there":   {long(Report{Unasked: "no sinfo", Lost: []Loss{{Cause: dispositionStopped}}}), []string{"Slurm was not asked how attempts ended, and may know more: no sinfo."}},
+		"files seen late":       {Report{Phases: []PhaseUse{{Phase: "wait", Seconds: 90, Share: 0.01, LongestSeconds: 61, LongestTask: "score-000002-00001"}}}, []string{"Files that one node had sealed were seen late by others: tasks waited 00:01:30 for them in all (1.0% of their time), 00:01:01 at most (score-000002-00001)."}},
+		"files seen at once":    {Report{Phases: []PhaseUse{{Phase: "wait", Seconds: 9, LongestSeconds: 0.9}, {Phase: "decode", Seconds: 90, Share: 1, LongestSeconds: 61}}}, nil},
 		"13 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 26, GPUs: gpus(nil, nil)}}}), []string{"The tasks of learn held 13 cores for each GPU. Up to 12"}},
 		"12 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 24, GPUs: gpus(nil, nil)}}}), nil},
 		"one GPU of two nodes":  {long(spread("n1", "n2", 1)), []string{"learn-000001-00000 used 2 GPUs from 2 nodes, and nodes have 2 GPUs or more."}},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/phase"
 )
 
 // The thresholds of jobstats' notes, in percent, and the time below which it says
@@ -17,6 +19,10 @@ const (
 	memorySafety       = 1.2
 	mostCoresPerGPU    = 12
 	largeMemoryBytes   = 50 << 30 // of a GPU: below it, memory is not worth a remark
+
+	// Ours: a client of NFS that listed a folder lately sees a new file after acdirmax,
+	// 60 seconds where nobody sets it (nfs(5)); one that asks its server needs no second.
+	lateSeconds, lateShare = 1, 0.05
 )
 
 // notes are the remarks that jobstats has, on the run as a whole. Those that say
@@ -92,6 +98,13 @@ func notes(r *Report) []Note {
 		if percent := math.Round(100 * s.LongestSeconds / s.LimitSeconds); percent < timeBlack {
 			say(percent <= timeRed, "The tasks of %s needed at most %.0f%% of their time limit of %s. A shorter one is scheduled earlier: resources.stages.%s.minutes.",
 				s.Stage, percent, humanSeconds(s.LimitSeconds), s.Stage)
+		}
+	}
+	for _, p := range r.Phases {
+		if p.Phase == phase.Wait.String() && p.LongestSeconds >= lateSeconds {
+			say(p.Share >= lateShare, "Files that one node had sealed were seen late by others: tasks waited %s for them in all (%.1f%% of their time), %s at most (%s). "+
+				"The file system keeps old listings of folders; mount it with a shorter acdirmax, or lookupcache=positive.",
+				humanSeconds(p.Seconds), 100*p.Share, humanSeconds(p.LongestSeconds), p.LongestTask)
 		}
 	}
 	if r.Shared {

@@ -271,12 +271,12 @@ func (r *Report) stageTables(gpus bool) []table {
 }
 
 func (r *Report) phaseTable(gpus bool) table {
-	t := table{Title: "By phase", Table: webpage.Table{Head: []string{"PHASE", "TIME", "SHARE%", "CPU%"}}}
+	t := table{Title: "By phase", Table: webpage.Table{Head: []string{"PHASE", "TIME", "SHARE%", "CPU%", "LONGEST", "IN"}}}
 	if gpus {
 		t.Head = append(t.Head, "GPU_TIME", "GPU%", "POWER_W")
 	}
 	for _, p := range r.Phases {
-		cells := []string{p.Phase, shortSeconds(p.Seconds), fmt.Sprintf("%.1f", 100*p.Share), percent(p.CPUShare)}
+		cells := []string{p.Phase, shortSeconds(p.Seconds), fmt.Sprintf("%.1f", 100*p.Share), percent(p.CPUShare), shortSeconds(p.LongestSeconds), p.LongestTask}
 		if gpus {
 			cells = append(cells, shortSeconds(p.GPUSeconds), percent(p.GPUShare), number(p.PowerWatts, "%.0f"))
 		}

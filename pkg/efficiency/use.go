@@ -123,9 +123,13 @@ func byPhase(attempts []Attempt) []PhaseUse {
 	seconds := map[string]float64{}
 	util, power, cpu := map[string]weighted{}, map[string]weighted{}, map[string]weighted{}
 	held := map[string]float64{}
+	longest := map[string]Attempt{}
 	var total float64
 	for _, a := range attempts {
 		for phase, spent := range a.parts.phases {
+			if before, any := longest[phase]; !any || spent > before.parts.phases[phase] {
+				longest[phase] = a
+			}
 			seconds[phase] += spent
 			total += spent
 			held[phase] += spent * float64(len(a.GPUs))
@@ -154,6 +158,7 @@ func byPhase(attempts []Attempt) []PhaseUse {
 		phases = append(phases, PhaseUse{
 			Phase: phase, Seconds: spent, Share: spent / total, CPUShare: atMostOne(cpu[phase].mean()),
 			GPUSeconds: held[phase], GPUShare: util[phase].mean(), PowerWatts: power[phase].mean(),
+			LongestSeconds: longest[phase].parts.phases[phase], LongestTask: longest[phase].Task,
 		})
 	}
 	slices.SortFunc(phases, func(a, b PhaseUse) int {
