@@ -5,6 +5,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -38,7 +39,6 @@ type Pool struct {
 	Interrupt func(array executor.Array, shard int) <-chan executor.Cause
 
 	cores     int
-	widest    int // the most cores that one task can have: of one node
 	processes int
 	free      *semaphore.Weighted // cores
 	slots     *semaphore.Weighted // processes
@@ -62,7 +62,7 @@ func newPool(cores, processes int, s starter) *Pool {
 		processes = cores // a task takes at least one core
 	}
 	return &Pool{
-		Grace: DefaultGrace, cores: cores, widest: cores, processes: processes, starter: s,
+		Grace: DefaultGrace, cores: cores, processes: processes, starter: s,
 		free: semaphore.NewWeighted(int64(cores)), slots: semaphore.NewWeighted(int64(processes)),
 	}
 }
@@ -84,12 +84,8 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 	if err := array.Validate(); err != nil {
 		return err
 	}
-	if array.CPUs > p.widest {
-		where := "this machine has"
-		if !p.Spare() {
-			where = "a node of this allocation has at most"
-		}
-		return exitcode.Unavailablef("a task of %s requests %d cores; %s %d", array.Name(), array.CPUs, where, p.widest)
+	if array.CPUs > p.cores {
+		return exitcode.Unavailablef("a task of %s requests %d cores; this machine has %d", array.Name(), array.CPUs, p.cores)
 	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {
@@ -180,6 +176,21 @@ func openLog(path string) (*os.File, error) {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	return log, nil
+}
+
+// tail is what a log ends with, as far as it can be read.
+func tail(path string) string {
+	const most = 4 << 10
+	log, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer log.Close()                                      // only read
+	if _, err := log.Seek(-most, io.SeekEnd); err != nil { // it is shorter
+		_, _ = log.Seek(0, io.SeekStart)
+	}
+	text, _ := io.ReadAll(log)
+	return string(text)
 }
 
 // ownVariables are added to the environment of every task.

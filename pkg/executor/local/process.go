@@ -24,6 +24,9 @@ type starter interface {
 	deathSignal() syscall.Signal
 	// ended reads how the task ended from how the process did.
 	ended(status syscall.WaitStatus) (code int, signal syscall.Signal)
+	// refused reads in what a process that failed has written that the task never began,
+	// and why: evidence is empty if it did.
+	refused(written string) (cause executor.Cause, evidence string)
 }
 
 // processStarter runs tasks as children of this process.
@@ -45,6 +48,8 @@ func (processStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
 	}
 	return status.ExitStatus(), 0
 }
+
+func (processStarter) refused(string) (cause executor.Cause, evidence string) { return "", "" }
 
 // run runs one task and says how it ended.
 func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result executor.Result) {
@@ -93,6 +98,9 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 		}
 	}
 	result = p.ending(result, started.Err(), stopped)
+	if cause, evidence := p.starter.refused(tail(result.Log)); result.Cause == executor.CauseFailed && evidence != "" {
+		result.Cause, result.Evidence = cause, evidence
+	}
 	if result.Signal != "" { // it could not say so itself
 		fmt.Fprintf(log, "lathe: the task ended: %s (%s)\n", result.Evidence, result.Cause)
 	}

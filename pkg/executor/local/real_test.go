@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,7 @@ func runSteps() int {
 		shards []int
 		cpus   int
 		gpus   int
+		memory float64 // GB; 0.05 where it is 0
 	}{
 		{task: "env=SLURM_JOB_NUM_NODES,env=SLURM_CPUS_PER_TASK,env=CUDA_VISIBLE_DEVICES,sleep=1s", shards: []int{0, 1, 2, 3, 4, 5}, cpus: 1},
 		{task: "env=CUDA_VISIBLE_DEVICES,sleep=500ms", shards: []int{0, 1}, cpus: 1, gpus: 1},
@@ -41,6 +43,9 @@ func runSteps() int {
 		{task: "kill=9", shards: []int{0}, cpus: 1},
 		{task: "await", shards: []int{0}, cpus: 1},
 		{task: "ignore", shards: []int{0}, cpus: 1},
+		{task: "echo=cores", shards: []int{0}, cpus: 3},
+		{task: "echo=gpus", shards: []int{0}, cpus: 1, gpus: 3},
+		{task: "echo=memory", shards: []int{0}, cpus: 1, memory: 5},
 	} {
 		pool, err := NewSteps(context.Background(), site.Resolved{Site: site.Default()})
 		if err != nil {
@@ -50,7 +55,7 @@ func runSteps() int {
 		pool.Grace = 4 * time.Second
 		report.Cores = pool.Cores()
 		array := testArray(logs, c.task, c.shards...)
-		array.Iteration, array.CPUs, array.GPUs, array.MemoryGB = i, c.cpus, c.gpus, 0.05
+		array.Iteration, array.CPUs, array.GPUs, array.MemoryGB = i, c.cpus, c.gpus, cmp.Or(c.memory, 0.05)
 		ctx, cancel := context.WithCancel(context.Background())
 		if c.task == "await" || c.task == "ignore" {
 			go func() {
@@ -140,6 +145,9 @@ func TestRealSteps(t *testing.T) {
 		}
 	}
 	check("ignore", executor.CauseStopped, -1, "SIGKILL")
+	for _, more := range []string{"echo=cores", "echo=gpus", "echo=memory"} { // than a node of the allocation has
+		check(more, executor.CauseUnavailable, 1, "")
+	}
 }
 
 // The first controller job finds its binary and hands over its arguments; nothing of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,62 +28,59 @@ func NewSteps(_ context.Context, site site.Resolved) (*Pool, error) {
 	if err != nil {
 		return nil, exitcode.Unavailablef("finding srun: %w", err)
 	}
-	cores, widest, err := allocatedCores()
+	cores, err := allocatedCores()
 	if err != nil {
 		return nil, err
 	}
-	pool := newPool(cores, site.Site.Processes, stepStarter{srun: srun, site: site.Site})
-	pool.widest = widest
-	return pool, nil
+	return newPool(cores, site.Site.Processes, stepStarter{srun: srun, site: site.Site}), nil
 }
 
-// allocatedCores is the number of cores of the allocation on all its nodes, and on
-// the node that has most of them.
-func allocatedCores() (all, widest int, err error) {
+// allocatedCores is the number of cores of the allocation on all its nodes.
+func allocatedCores() (int, error) {
 	if text := os.Getenv("SLURM_JOB_CPUS_PER_NODE"); text != "" {
-		all, widest, err = sumCounts(text)
+		cores, err := sumCounts(text)
 		if err != nil {
-			return 0, 0, exitcode.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
+			return 0, exitcode.Unavailablef("reading SLURM_JOB_CPUS_PER_NODE: %w", err)
 		}
-		return all, widest, nil
+		return cores, nil
 	}
 	cores, err := strconv.Atoi(os.Getenv("SLURM_CPUS_ON_NODE"))
 	if err != nil || cores < 1 {
-		return 0, 0, exitcode.Unavailablef("the number of cores of the allocation is unknown: SLURM_JOB_CPUS_PER_NODE and SLURM_CPUS_ON_NODE are not set")
+		return 0, exitcode.Unavailablef("the number of cores of the allocation is unknown: SLURM_JOB_CPUS_PER_NODE and SLURM_CPUS_ON_NODE are not set")
 	}
 	nodes, err := strconv.Atoi(os.Getenv("SLURM_JOB_NUM_NODES"))
 	if err != nil || nodes < 1 {
 		nodes = 1
 	}
-	return cores * nodes, cores, nil
+	return cores * nodes, nil
 }
 
-// sumCounts adds up Slurm's short form of a list of counts, and finds the largest:
-// 4(x2),1 has 9 in all, at most 4.
-func sumCounts(text string) (total, largest int, err error) {
+// sumCounts adds up Slurm's short form of a list of counts: 4(x2),1 is 9.
+func sumCounts(text string) (int, error) {
 	const most = 1 << 30 // far above any cluster, far below an overflow
+	total := 0
 	for part := range strings.SplitSeq(text, ",") {
 		number, rest, repeated := strings.Cut(part, "(x")
 		count, err := strconv.ParseUint(number, 10, 30)
 		if err != nil {
-			return 0, 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
+			return 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
 		}
 		times := uint64(1)
 		if repeated {
 			digits, closed := strings.CutSuffix(rest, ")")
 			if times, err = strconv.ParseUint(digits, 10, 30); err != nil || !closed {
-				return 0, 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
+				return 0, fmt.Errorf("%q is not a list such as 4(x2),1", text)
 			}
 		}
 		if count*times > uint64(most-total) {
-			return 0, 0, fmt.Errorf("%q has too many cores", text)
+			return 0, fmt.Errorf("%q has too many cores", text)
 		}
-		total, largest = total+int(count*times), max(largest, int(count))
+		total += int(count * times)
 	}
 	if total == 0 {
-		return 0, 0, fmt.Errorf("%q has no cores", text)
+		return 0, fmt.Errorf("%q has no cores", text)
 	}
-	return total, largest, nil
+	return total, nil
 }
 
 // stepStarter runs tasks through srun.
@@ -136,6 +134,27 @@ func (stepStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
 		return -1, syscall.Signal(code - 128)
 	}
 	return status.ExitStatus(), 0
+}
+
+// refusal is how srun says that a task never began.
+var refusal = regexp.MustCompile(`srun: error: Unable to create step for job \d+: (.+)\n\z`)
+
+// lacking are the refusals of a step that asks for more than its allocation has, in the
+// words of slurm_strerror: it would be refused as often as it is tried.
+var lacking = []string{
+	"Memory required by task is not available", "Invalid generic resource (gres) specification", "Insufficient GRES available in allocation",
+	"More processors requested than permitted", "Requested node configuration is not available", "Node count specification invalid",
+}
+
+func (stepStarter) refused(written string) (cause executor.Cause, evidence string) {
+	said := refusal.FindStringSubmatch(written)
+	switch {
+	case said == nil:
+		return "", ""
+	case slices.Contains(lacking, said[1]):
+		return executor.CauseUnavailable, "its step asks for more than the allocation has (srun: " + said[1] + "); ask sbatch for more memory, cores or GPUs, or lower resources in the recipe"
+	}
+	return executor.CauseLaunchFailed, "srun: " + said[1]
 }
 
 // kept are the variables of Slurm that srun needs to find the allocation. It

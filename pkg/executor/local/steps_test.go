@@ -1,8 +1,6 @@
 package local
 
 import (
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,15 +12,15 @@ import (
 
 func TestSumCounts(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][2]int{
-		"4": {4, 4}, "4(x3)": {12, 4}, "4(x2),1": {9, 4}, "2,8(x2),4": {22, 8},
+	for text, want := range map[string]int{
+		"4": 4, "4(x3)": 12, "4(x2),1": 9, "16,8(x2),4": 36,
 	} {
-		if all, most, err := sumCounts(text); err != nil || all != want[0] || most != want[1] {
-			t.Errorf("%q is %d, at most %d, %v; want %d", text, all, most, err, want)
+		if got, err := sumCounts(text); err != nil || got != want {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "4(x2", "4(x)", "4,", "-1", "0", "4(2)", "999999999(x999999999)", "4x2"} {
-		if got, _, err := sumCounts(text); err == nil || !strings.HasPrefix(err.Error(), strconv.Quote(text)) {
+		if got, err := sumCounts(text); err == nil || !strings.HasPrefix(err.Error(), strconv.Quote(text)) {
 			t.Errorf("%q is %d, %v; want an error that names it", text, got, err)
 		}
 	}
@@ -33,8 +31,8 @@ func FuzzSumCounts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if all, most, err := sumCounts(text); err == nil && (most < 1 || all < most) {
-			t.Errorf("%q is %d, at most %d", text, all, most)
+		if got, err := sumCounts(text); err == nil && got < 1 {
+			t.Errorf("%q is %d", text, got)
 		}
 	})
 }
@@ -49,45 +47,39 @@ func TestStepsNeedAnAllocation(t *testing.T) {
 func TestAllocatedCores(t *testing.T) {
 	for _, c := range []struct {
 		list, node, nodes string
-		all, widest       int
+		want              int
 	}{
-		{"4(x3),2", "", "", 14, 4},
-		{"", "8", "2", 16, 8},
-		{"", "8", "", 8, 8},
-		{"", "", "2", 0, 0},
-		{"many", "8", "2", 0, 0},
+		{"4(x3)", "", "", 12},
+		{"", "8", "2", 16},
+		{"", "8", "", 8},
+		{"", "", "2", 0},
+		{"many", "8", "2", 0},
 	} {
 		t.Setenv("SLURM_JOB_CPUS_PER_NODE", c.list)
 		t.Setenv("SLURM_CPUS_ON_NODE", c.node)
 		t.Setenv("SLURM_JOB_NUM_NODES", c.nodes)
-		all, widest, err := allocatedCores()
-		if all != c.all || widest != c.widest || (err == nil) != (c.all > 0) {
-			t.Errorf("%+v: %d, %d, %v", c, all, widest, err)
+		got, err := allocatedCores()
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%+v: %d, %v", c, got, err)
 		}
 	}
 }
 
-// A step has its cores on one node: Slurm would refuse it however often it is tried.
-func TestStepWiderThanItsNodes(t *testing.T) {
-	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{"PATH": bin, "SLURM_JOB_ID": "12", "SLURM_JOB_CPUS_PER_NODE": "2,4"} {
-		t.Setenv(name, value)
-	}
-	pool, err := NewSteps(t.Context(), site.Resolved{Site: site.Default()})
-	if err != nil || pool.Cores() != 6 {
-		t.Fatal(pool, err)
-	}
-	array := testArray(t.TempDir(), "exit=0", 0)
-	array.CPUs = 5
-	err = pool.Launch(t.Context(), array, func(r executor.Result) { t.Errorf("%+v", r) })
-	if want := "requests 5 cores; a node of this allocation has at most 4"; exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want ... %s", err, want)
-	}
-	if err := pool.Close(); err != nil {
-		t.Error(err)
+// The words are those of Slurm 22.05's srun, whose refusals end with a line of their own.
+func TestRefused(t *testing.T) {
+	const said = "srun: error: Unable to create step for job 12: "
+	for written, want := range map[string]executor.Cause{
+		said + "Memory required by task is not available\n":                                                                       executor.CauseUnavailable,
+		"srun: error: Step requested GRES but job doesn't have GRES\n" + said + "Invalid generic resource (gres) specification\n": executor.CauseUnavailable,
+		said + "More processors requested than permitted\n":                                                                       executor.CauseUnavailable,
+		said + "Job/step already completing or completed\n":                                                                       executor.CauseLaunchFailed, // another moment may do
+		said + "More processors requested than permitted\nlathe: failed\n":                                                        "",                         // of an earlier attempt
+		"a task said: " + said + "Memory\n exit 1\n":                                                                              "",
+		"": "",
+	} {
+		if cause, evidence := (stepStarter{}).refused(written); cause != want || (evidence == "") != (want == "") {
+			t.Errorf("%q: %q, %q", written, cause, evidence)
+		}
 	}
 }
 
