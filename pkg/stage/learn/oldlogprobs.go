@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -49,7 +50,7 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, units []unit)
 		}
 		defer engine.Close()
 	}
-	for _, u := range units {
+	for i, u := range units {
 		sequences, err := l.batch.Unit(u.step, u.number)
 		if err != nil {
 			return err
@@ -67,19 +68,37 @@ func (l *learner) recomputeUnder(ctx context.Context, version int, units []unit)
 				chosen = append(chosen, trainer.Sequence{Sequence: s})
 			}
 		}
-		for _, micro := range l.microBatches(engine, chosen) {
-			if err := ctx.Err(); err != nil {
+		own, err := l.logProbs(ctx, engine, chosen)
+		if err != nil {
+			return err
+		}
+		if i == 0 { // one unit shows which weights the server has
+			if err := l.checkServed(ctx, version, chosen, own); err != nil {
 				return err
 			}
-			batch := trainer.Pack(micro)
-			logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-			if err := engine.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
-				return err
-			}
-			for i, s := range batch.Sequences {
-				l.computed(s.Place).OldLogProbs = batch.Of(i, logProbs)
-			}
+		}
+		for place, logProbs := range own {
+			l.computed(place).OldLogProbs = logProbs
 		}
 	}
 	return nil
+}
+
+// logProbs are those of sequences under the policy of an engine, by their places.
+func (l *learner) logProbs(ctx context.Context, engine *policy.Engine, sequences []trainer.Sequence) (map[int32][]float32, error) {
+	own := map[int32][]float32{}
+	for _, micro := range l.microBatches(engine, sequences) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		batch := trainer.Pack(micro)
+		logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+		if err := engine.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
+			return nil, err
+		}
+		for i, s := range batch.Sequences {
+			own[s.Place] = batch.Of(i, logProbs)
+		}
+	}
+	return own, nil
 }

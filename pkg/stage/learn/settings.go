@@ -18,6 +18,7 @@ type Settings struct {
 	Optimizer loss.Optimizer
 	Sampling  policy.Sampling // the distribution that responses are drawn from
 	Served    bool            // a server drew them
+	Pinned    bool            // from a model that the recipe names, whatever version it is
 	trainer.Passes
 	GradientUnits, GradientShards int
 
@@ -29,7 +30,7 @@ type Settings struct {
 func SettingsOf(r recipe.Recipe) Settings {
 	return Settings{
 		Seed: r.Seed, Policy: r.Policy, Advantage: r.Advantage, Loss: r.Loss, Optimizer: r.Optimizer,
-		Sampling: stage.Sampling(r.Rollout), Served: r.Rollout.Remote != nil, Passes: trainer.PassesOf(r.Schedule),
+		Sampling: stage.Sampling(r.Rollout), Served: r.Rollout.Remote != nil, Pinned: r.Rollout.Remote != nil && r.Rollout.Remote.Model != "", Passes: trainer.PassesOf(r.Schedule),
 		GradientUnits: r.Schedule.GradientUnits, GradientShards: r.Schedule.GradientShards,
 		Preset: r.Preset, Select: r.Select,
 	}
