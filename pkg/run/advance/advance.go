@@ -257,7 +257,7 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 		}
 	}
 	view.fallen = view.fallenGate(timed)
-	if err := view.await(ctx, v.Inventory); err != nil {
+	if err := v.Await(ctx, view.awaited(time.Now(), a.Run.Graph.ExtendedAt())); err != nil {
 		return nil, err
 	}
 	for _, s := range view.submissions {
@@ -307,24 +307,27 @@ func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView
 	return nil
 }
 
-// await waits until the outputs of tasks that have just ended well on other
-// nodes show here. What ended long ago has nothing more to show.
-func (view *jobsView) await(ctx context.Context, v *survey.Inventory) error {
-	patience := time.Now().Add(rundir.VisibilityTimeout)
+// awaited are the tasks that ended well on other nodes, whose outputs may still be on
+// their way here, and until when. What was submitted before the run was extended made all
+// that it was to make then.
+func (view *jobsView) awaited(now, extended time.Time) map[graph.Task]time.Time {
 	until := map[graph.Task]time.Time{}
 	for _, s := range view.submissions {
+		if s.Submitted.Before(extended) {
+			continue
+		}
 		for id, t := range s.all() {
 			state := view.states.Of(id)
 			if state.Cause != executor.CauseOK {
 				continue
 			}
-			until[t] = patience
-			if shown := state.End.Add(rundir.VisibilityTimeout); !state.End.IsZero() && shown.Before(patience) {
+			until[t] = now.Add(rundir.VisibilityTimeout)
+			if shown := state.End.Add(rundir.VisibilityTimeout); !state.End.IsZero() && shown.Before(until[t]) {
 				until[t] = shown
 			}
 		}
 	}
-	return v.Await(ctx, until)
+	return until
 }
 
 // ByNode groups ready tasks that are not under way into arrays.

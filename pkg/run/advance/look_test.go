@@ -19,13 +19,17 @@ import (
 )
 
 // queueOf is fakeQueue with lines "ID STATE" of tasks that started and ended at some second,
-// with exit code 1 where they failed.
+// with exit code 1 unless they completed.
 func queueOf(lines ...string) map[string]string {
 	scripts := fakeQueue("/dev/null")
 	queue := "case \" $* \" in\n*\" -j \"*) "
 	for _, line := range lines {
 		id, state, _ := strings.Cut(line, " ")
-		queue += fmt.Sprintf("echo '%s|%s|256|0|1000|2000|n1|None|';", id, state)
+		exit := 256
+		if state == "COMPLETED" {
+			exit = 0
+		}
+		queue += fmt.Sprintf("echo '%s|%s|%d|0|1000|2000|n1|None|';", id, state, exit)
 	}
 	scripts["squeue"] = queue + ":;;\nesac"
 	return scripts
@@ -108,6 +112,31 @@ func TestLook(t *testing.T) {
 		if evidence := strings.Join(slices.Collect(maps.Values(seen.Failed)), ""); c.code != 0 && !strings.HasSuffix(evidence, "damaged") {
 			t.Errorf("%s: failed by %q", name, evidence)
 		}
+	}
+}
+
+// Outputs of tasks that ended well are waited for, unless the run was extended since: they
+// have made what they were to make then.
+func TestAwaited(t *testing.T) {
+	rollouts := runtest.Node(graph.StageRollout, 1)
+	r, jobs := history(t, 0)
+	id := jobs[rollouts][0]
+	a := advancerOf(t, r, queueOf(id+"_2 COMPLETED", id+"_3 FAILED"))
+	limits, err := a.Cluster.Limits(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := a.look(t.Context(), survey.New(a.Run.Graph), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, ended := time.Now(), time.Unix(2000, 0)
+	shown := ended.Add(rundir.VisibilityTimeout)
+	if got := view.awaited(now, time.Time{}); len(got) != 1 || !got[graph.Task{Node: rollouts, Shard: 2}].Equal(shown) {
+		t.Errorf("%v, want shard 2 until %v", got, shown)
+	}
+	if got := view.awaited(now, now); len(got) != 0 {
+		t.Errorf("after an extension: %v", got)
 	}
 }
 

@@ -6,6 +6,7 @@ package graph
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/loss"
@@ -73,8 +74,17 @@ type Graph struct {
 
 // Extended is a recipe that a run was made with until it was extended.
 type Extended struct {
-	Iterations   int    `json:"iterations"` // that it had
-	RecipeSHA256 string `json:"recipe_sha256"`
+	Iterations   int       `json:"iterations"` // that it had
+	RecipeSHA256 string    `json:"recipe_sha256"`
+	At           time.Time `json:"at"` // when it was, by the clock of that host
+}
+
+// ExtendedAt is when the run was last extended; the zero time for never.
+func (g Graph) ExtendedAt() time.Time {
+	if n := len(g.Extended); n > 0 {
+		return g.Extended[n-1].At
+	}
+	return time.Time{}
 }
 
 // PlanRows is the number of instances in an iteration's plan: m·B.

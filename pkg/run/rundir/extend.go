@@ -160,7 +160,7 @@ func readGraph(ctx context.Context, dir graph.Dir) (g graph.Graph, texts [][]byt
 		}
 		g.Recipe = *r
 		if n < last {
-			g.Extended = append(g.Extended, graph.Extended{Iterations: r.Schedule.Iterations, RecipeSHA256: manifests[n].SHA256})
+			g.Extended = append(g.Extended, graph.Extended{Iterations: r.Schedule.Iterations, RecipeSHA256: manifests[n].SHA256, At: manifests[n+1].Ended})
 		}
 	}
 	return g, texts, nil
