@@ -84,7 +84,7 @@ func TestPlansFit(t *testing.T) {
 			Workload: policy.Workload{
 				Generate: rapid.Bool().Draw(t, "generate"), Longest: rapid.IntRange(0, 40000).Draw(t, "longest"),
 				PassTokens: rapid.IntRange(0, 40000).Draw(t, "pass"), Responses: rapid.IntRange(0, 1000).Draw(t, "responses"),
-				Beside: rapid.IntRange(0, 2).Draw(t, "beside"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
+				Gradients: rapid.Bool().Draw(t, "gradients"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
 				Shared: rapid.IntRange(0, 20000).Draw(t, "shared"),
 			},
 		}
