@@ -179,3 +179,28 @@ func TestPlanRefuses(t *testing.T) {
 		t.Errorf("an adapter: %+v, %v", p, err)
 	}
 }
+
+// What computes gradients alone holds no moments and no masters: 7.6 billion float32
+// weights, 56.7 GiB with their gradients, and then train on a GPU of 80 GB, where a task
+// that takes optimizer steps needs 113.5 GiB before its first activation.
+func TestGradientsHoldNoState(t *testing.T) {
+	c := qwen7B()
+	const parameters = 7615616512
+	k := Case{DType: safetensors.F32, Train: true, Workload: policy.Workload{Longest: 9216, Sums: 1, Gradients: true}}
+	p, err := PlanFor(c, k, 80e9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near := int64(4 * parameters); p.StateBytes != 0 || p.WeightBytes < near || p.GradientBytes < near || p.WeightBytes > near+512*300 {
+		t.Errorf("%+v", p.Footprint)
+	}
+	t.Logf("gradients: %s; %s", p.Footprint, p)
+	k.Gradients = false
+	if _, err := PlanFor(c, k, 80e9); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "optimizer 56.7") {
+		t.Errorf("with steps: %v", err)
+	}
+	whole, err := PlanFor(c, k, 400e9)
+	if err != nil || whole.StateBytes < 8*parameters {
+		t.Errorf("%+v, %v", whole.Footprint, err)
+	}
+}
