@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 5
+#define ENG_ABI 6
 
 typedef struct eng eng;
 
@@ -67,6 +67,9 @@ typedef enum {
     ENG_RECOMPUTE_BLOCK = 2 /* only the inputs of blocks are kept */
 } eng_recompute;
 
+/* eng_config.train of an engine that takes no optimizer step. */
+enum { ENG_GRADIENTS = 2 };
+
 /* Bits of eng_config.lora_targets. */
 enum {
     ENG_LORA_Q = 1, ENG_LORA_K = 2, ENG_LORA_V = 4, ENG_LORA_O = 8,
@@ -83,7 +86,7 @@ typedef struct {
     /* How it is held. */
     eng_dtype dtype;       /* of weights, activations, keys and values; statistics are float32 */
     eng_dtype state_dtype; /* F32: masters and moments in float32; BF16: moments in bfloat16, bfloat16 weights without masters, both rounded randomly */
-    int32_t train;         /* 0: no gradients, no optimizer state */
+    int32_t train;         /* 0: no gradients, no optimizer state; 1: both; ENG_GRADIENTS: gradients, and no step is ever taken */
     int32_t value_head;    /* 0 or 1 */
     int32_t lora_rank;     /* 0: none, and everything is trained; else the adapter and the value head are */
     uint32_t lora_targets;

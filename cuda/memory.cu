@@ -111,6 +111,7 @@ int64_t sum_elements(const eng_config &c) {
 }
 
 void place_state(Arena &arena, std::vector<Group> &groups, const eng_config &c) {
+    if (c.train == ENG_GRADIENTS) return;
     for (Group &group : groups) {
         if (!group.trained) continue;
         group.exp_avg = arena.bytes(group.elements * element_bytes(c.state_dtype));

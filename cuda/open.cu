@@ -34,7 +34,7 @@ void validate(const eng_config &c) {
         {"tied", c.tied, 0, 1},
         {"dtype", c.dtype, ENG_F32, ENG_BF16},
         {"state_dtype", c.state_dtype, ENG_F32, ENG_BF16},
-        {"train", c.train, 0, 1},
+        {"train", c.train, 0, ENG_GRADIENTS},
         {"value_head", c.value_head, 0, 1},
         {"lora_rank", c.lora_rank, 0, 1 << 14},
         {"lora_targets", c.lora_targets, c.lora_rank > 0 ? 1 : 0, c.lora_rank > 0 ? 127 : 0},

@@ -71,7 +71,7 @@ Place place_of(const Engine<T> &e, const Group &group, const Part &part, int64_t
         break;
     case ENG_EXP_AVG:
     case ENG_EXP_AVG_SQ:
-        REQUIRE(group.trained, "the moments of a tensor (role %d) that is not trained", part.role);
+        REQUIRE(group.exp_avg, "the moments of a tensor (role %d) that has none", part.role);
         p = place(kind == ENG_EXP_AVG ? group.exp_avg : group.exp_avg_sq, at, half_state);
         break;
     default:

@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -101,37 +100,28 @@ func readTensors(f *safetensors.File, path string, tensors []policy.Tensor) erro
 // SaveOptimizer writes the optimizer's state, the moments and the number of
 // steps taken, into an existing folder.
 func SaveOptimizer(folder string, tensors []policy.Tensor, steps int) error {
-	return writeTensors(filepath.Join(folder, OptimizerFile), tensors,
-		map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
+	return SaveOptimizerPart(folder, OptimizerFile, tensors, steps)
 }
 
-// LoadOptimizer reads what SaveOptimizer wrote, in its order. Whether it is the
-// state of a policy is for [policy.Trainer] to say.
+// LoadOptimizer reads the optimizer's state, of one file or of several: first moments,
+// second moments and masters, each in the order of the files. Whether it is the state
+// of a policy is for [policy.Trainer] to say.
 func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error) {
-	path := filepath.Join(folder, OptimizerFile)
-	f, err := safetensors.Open(path)
+	s, err := OpenState(folder, func(string) bool { return true })
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	steps, err = strconv.Atoi(f.Metadata["steps"])
-	if err != nil || steps < 0 {
-		return nil, 0, exitcode.Dataf("reading %q: the metadata has no number of steps", path)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, f := range s.files {
+		for _, info := range f.Tensors() {
+			t := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
+			if err := s.Read(t.Data, t.Name, t); err != nil {
+				return nil, 0, err
+			}
+			tensors = append(tensors, t)
+		}
 	}
-	for _, info := range f.Tensors() {
-		if !info.DType.Float() {
-			return nil, 0, exitcode.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
-		}
-		t := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
-		if err := f.Float32To(t.Data, t.Name); err != nil {
-			return nil, 0, err
-		}
-		if err := policy.CheckFinite(t.Data, t.Name, 0); err != nil {
-			return nil, 0, exitcode.Dataf("reading %q: %w", path, err)
-		}
-		tensors = append(tensors, t)
-	}
-	return tensors, steps, nil
+	return tensors, s.Steps, nil
 }
 
 // sumFile is the sha256 of a file.

@@ -41,10 +41,7 @@ func writePlanned(folder string, files []plannedFile, sharded bool, read func(ds
 	if !sharded {
 		return nil
 	}
-	return WriteFile(filepath.Join(folder, IndexFile), func(w io.Writer) error {
-		_, err := w.Write(indexOf(files))
-		return err
-	})
+	return writeIndex(folder, files)
 }
 
 // indexOf is the content of the index of files, as transformers writes it.

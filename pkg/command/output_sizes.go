@@ -16,8 +16,10 @@ func needsOf(r *rundir.Run) func(graph.Node) int64 {
 	kept := storageByStage(r.Graph, s)
 	return func(n graph.Node) int64 {
 		switch n.Stage {
-		case graph.StageWarm, graph.StageLearn:
+		case graph.StageWarm, graph.StageApply, graph.StageLearn: // what gathers parts needs as much where there are no links
 			return s.Each
+		case graph.StageSum:
+			return s.Gradient
 		case graph.StageGradient, graph.StageReduce:
 			return s.Gradient * int64(r.Graph.Shards(n))
 		case graph.StageRollout, graph.StageBuffer:

@@ -88,7 +88,7 @@ func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DTyp
 	var plans []gpuPlan
 	beside := int64(0) // what a learn task has opened before
 	for _, work := range gpuWork(r, stored, longest) {
-		if work.name != "critic" && work.name != "reference" {
+		if work.name != "critic" {
 			beside = 0
 		}
 		planned := gpuPlan{Work: work.name}
@@ -134,11 +134,15 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 	if r.WarmStart.Steps > 0 {
 		add("warm", &r.WarmStart.Optimizer, warm.Workload(warm.SettingsOf(r), longest))
 	}
-	if r.Schedule.GradientShards > 1 {
+	inParts := r.Schedule.ApplyShards > 1 // then no engine takes an optimizer step
+	if inParts || r.Schedule.GradientShards > 1 {
 		add("gradient", &r.Optimizer, learn.GradientWorkload(settings, longest))
 	}
-	add("learn", &r.Optimizer, learn.Workload(settings, longest))
+	if !inParts {
+		add("learn", &r.Optimizer, learn.Workload(settings, longest))
+	}
 	if workload, ok := learn.CriticWorkload(settings, longest); ok {
+		workload.Gradients = inParts
 		head := plain.ValueHead
 		plain.ValueHead = true
 		add("critic", &r.Optimizer, workload)

@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/...", "pkg/credit", "pkg/scaffold", "pkg/supervised"},
 	{"pkg/loss/preset", "pkg/curriculum/beliefs"},
 	{"pkg/recipe"},
-	{"pkg/builtin", "pkg/checkpoint"},
+	{"pkg/builtin", "pkg/checkpoint", "pkg/policy/adamw"},
 	{"pkg/gguf/folder", "pkg/policy/cpu", "pkg/policy/cuda", "pkg/policy/remote", "pkg/policy/policytest", "pkg/chat"},
 	{"pkg/policy/backend", "pkg/policy/bench"},
 	{"pkg/policy/remote/remotetest", "pkg/stage"},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -90,7 +91,16 @@ func (c Coefficients) Validate(tokens int, valueHead bool) error {
 
 // CheckState refuses an optimizer's state that is not the one of an engine, by names and
 // shapes, or has data of another size.
+//
+// It brings got into the order of want: that of files of parts of a state is another.
 func CheckState(got, want []Tensor) error {
+	at := make(map[string]int, len(want))
+	for i, t := range want {
+		at[t.Name] = i + 1
+	}
+	slices.SortStableFunc(got, func(a, b Tensor) int {
+		return cmp.Compare(cmp.Or(at[a.Name], len(want)+1), cmp.Or(at[b.Name], len(want)+1))
+	})
 	if err := Match(got, want); err != nil {
 		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
 	}

@@ -17,9 +17,9 @@ type Workload struct {
 	PassTokens int
 	// Sums is the number of partial sums of gradients that are held at once.
 	Sums int
-	// Beside is the number of engines of policies of this shape that are opened
-	// beside this one and do not train; room is left for them.
-	Beside int
+	// Gradients says that gradients alone are computed: Step is never called, and the
+	// engine holds no moments and no masters.
+	Gradients bool
 	// Twins is the number of engines with the same work as this one that are opened
 	// after it; the memory is divided among all.
 	Twins int

@@ -55,7 +55,7 @@ func Defaults() Recipe {
 		Loss:      filled.Loss,
 		Optimizer: loss.DefaultOptimizer(),
 		Schedule: Schedule{
-			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1, GradientFanIn: 16,
+			Iterations: 100, SyncEvery: 1, Oversample: 1, Late: LateCarry, Quorum: 1, GradientUnits: 8, GradientShards: 1, ApplyShards: 1, GradientFanIn: 16,
 			KeepEvery: KeepAuto, MaxAttempts: 3,
 		},
 		Evaluation: Evaluation{

@@ -380,6 +380,12 @@ type Schedule struct {
 	// most. Where there are more, tasks of their own add up so many each before
 	// the step is applied. No number changes a result.
 	GradientFanIn int `yaml:"gradient_fan_in"`
+	// ApplyShards is the number of array tasks that apply the gradients of an optimizer
+	// step, each to whole files of the policy, with their part of the optimizer's state:
+	// a task holds the state of one file and needs no GPU. 1 applies them in the task
+	// that learns. A policy in one file is not divided (lathe policy convert
+	// --max-file-mb divides it). No number changes a result.
+	ApplyShards int `yaml:"apply_shards"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
 	// a GPU plans them with its memory. No split changes a result in float32; with

@@ -93,6 +93,14 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 		c.Add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
 	c.AtLeast("schedule.gradient_fan_in", s.GradientFanIn, 2)
+	if c.Between("schedule.apply_shards", s.ApplyShards, 1, 1<<12) && s.ApplyShards > 1 {
+		switch {
+		case r.Policy.LoRA != nil:
+			c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 under policy.lora: an adapter is one small file")
+		case r.Policy.New != nil:
+			c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 with policy.new: such a policy is one small file")
+		}
+	}
 	micro := c.AtLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
 	if c.AtLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {
 		c.Add("schedule.shared_prompt_tokens", s.SharedPromptTokens, "must not be above schedule.micro_batch_tokens %d", s.MicroBatchTokens)
@@ -123,7 +131,8 @@ func (r *Recipe) checkResources(c *config.Checker) {
 		field := "resources.stages." + stage.name
 		c.AtLeast(field+".cpus", stage.CPUs, 1)
 		c.Positive(field+".memory_gb", stage.MemoryGB)
-		if c.AtLeast(field+".gpus", stage.GPUs, 0) && stage.engine && r.Policy.Backend == "cuda" && stage.GPUs == 0 {
+		engine := stage.engine && !(stage.name == "learn" && r.Schedule.ApplyShards > 1) // which then runs none
+		if c.AtLeast(field+".gpus", stage.GPUs, 0) && engine && r.Policy.Backend == "cuda" && stage.GPUs == 0 {
 			c.Add(field+".gpus", stage.GPUs, "must be 1 or more for policy.backend cuda")
 		}
 		c.AtLeast(field+".minutes", stage.Minutes, 1)

@@ -45,7 +45,7 @@ func measure(ctx context.Context, path string) (digest, error) {
 	}
 	defer f.Close()
 	if f.folder {
-		return measureFolder(ctx, path)
+		return measureFolder(ctx, path, nil)
 	}
 	n, sum, err := sumReader(ctx, f)
 	return digest{kind: KindFile, bytes: n, sha256: sum}, err
@@ -99,8 +99,9 @@ func walkFiles(path string, visit func(name string, entry fs.DirEntry) error) er
 	})
 }
 
-// measureFolder digests every file below a folder.
-func measureFolder(ctx context.Context, path string) (digest, error) {
+// measureFolder digests every file below a folder, but for those whose digest is known,
+// whose size is compared.
+func measureFolder(ctx context.Context, path string, known map[string]File) (digest, error) {
 	d := digest{kind: KindFolder}
 	err := walkFiles(path, func(name string, entry fs.DirEntry) error {
 		if !entry.Type().IsRegular() {
@@ -110,12 +111,23 @@ func measureFolder(ctx context.Context, path string) (digest, error) {
 		if err != nil {
 			return err
 		}
-		n, sum, err := sumFile(ctx, name, path)
-		if err != nil {
-			return err
+		f, sealed := known[filepath.ToSlash(relative)]
+		if sealed {
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			if info.Size() != f.Bytes {
+				return damaged(path, fmt.Sprintf("%s has %d bytes, sealed were %d", f.Name, info.Size(), f.Bytes))
+			}
+		} else {
+			f.Name = filepath.ToSlash(relative)
+			if f.Bytes, f.SHA256, err = sumFile(ctx, name, path); err != nil {
+				return err
+			}
 		}
-		d.files = append(d.files, File{Name: filepath.ToSlash(relative), Bytes: n, SHA256: sum})
-		d.bytes += n
+		d.files = append(d.files, f)
+		d.bytes += f.Bytes
 		return nil
 	})
 	if err != nil {

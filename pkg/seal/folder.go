@@ -22,6 +22,7 @@ type FolderWriter struct {
 	attempt Attempt
 	started time.Time
 	done    bool
+	known   map[string]File // files whose digest is known, by name
 }
 
 // CreateFolder makes a temporary folder beside path. Fill [FolderWriter.Path]
@@ -61,7 +62,7 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	if err := syncTree(w.temp); err != nil {
 		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
 	}
-	d, err := measureFolder(context.Background(), w.temp)
+	d, err := measureFolder(context.Background(), w.temp, w.known)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
 	}

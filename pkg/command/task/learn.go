@@ -24,6 +24,8 @@ type LearnOptions struct {
 	Step     int  // of the optimizer, from 0, when gradients are computed in shards
 	Gradient bool // compute one gradient shard
 	Reduce   bool // add up some gradient shards
+	Sum      bool // add up all gradient shards for some files of the policy
+	Apply    bool // update some files of the policy
 	Warm     *int // checkpoint of the warm start, from 1; nil learns from an iteration
 
 	// On plain files:
@@ -40,6 +42,8 @@ func Learn() *cli.App {
 		&cli.IntFlag{Name: "step", Usage: "with gradient shards: optimizer step `U` of the iteration, from 0", Destination: &o.Step},
 		&cli.BoolFlag{Name: "gradient", Usage: "compute one gradient shard instead of updating the policy", Destination: &o.Gradient},
 		&cli.BoolFlag{Name: "reduce", Usage: "sum some gradient shards instead of updating the policy", Destination: &o.Reduce},
+		&cli.BoolFlag{Name: "sum", Usage: "sum all gradient shards for some files of the policy", Destination: &o.Sum},
+		&cli.BoolFlag{Name: "apply", Usage: "update some files of the policy", Destination: &o.Apply},
 		cmdline.NumberFlag("warm", "instead train checkpoint `C` of the supervised warm start, from 1", &o.Warm),
 	},
 		cmdline.PathFlag("batch", "batch `FILE`", &o.Batch), policyFlag(&o.Policy),
@@ -47,7 +51,9 @@ func Learn() *cli.App {
 		cmdline.PathFlag("critic", "`FOLDER` of a separate critic model, with its optimizer state in FOLDER.optim; default: start from the policy", &o.Critic),
 	)
 	app.Action = taskAction(func(c *cli.Context) error {
-		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"}); err != nil {
+		if err := cmdline.Exclusive(c, [2]string{"warm", "iteration"}, [2]string{"warm", "step"}, [2]string{"warm", "gradient"}, [2]string{"warm", "reduce"}, [2]string{"gradient", "reduce"},
+			[2]string{"warm", "sum"}, [2]string{"warm", "apply"}, [2]string{"gradient", "sum"}, [2]string{"gradient", "apply"},
+			[2]string{"reduce", "sum"}, [2]string{"reduce", "apply"}, [2]string{"sum", "apply"}); err != nil {
 			return err
 		}
 		return DoLearn(c.Context, c.App.Writer, o)
@@ -77,6 +83,10 @@ func DoLearn(ctx context.Context, out io.Writer, o LearnOptions) error {
 		task.Stage, task.Shard = graph.StageGradient, o.Shard
 	case o.Reduce:
 		task.Stage, task.Shard = graph.StageReduce, o.Shard
+	case o.Sum:
+		task.Stage, task.Shard = graph.StageSum, o.Shard
+	case o.Apply:
+		task.Stage, task.Shard = graph.StageApply, o.Shard
 	}
 	return o.do(ctx, learnName, task)
 }

@@ -114,13 +114,16 @@ func (o Options) do(ctx context.Context, program string, task graph.Task) error 
 	if err != nil {
 		return err
 	}
-	if task.Stage == graph.StageGradient && opened.Recipe.Schedule.GradientShards <= 1 {
+	if task.Stage == graph.StageGradient && !opened.Graph.Sharded() {
 		return exitcode.Usagef("--gradient: run %q has no gradient shards: its schedule.gradient_shards is %d",
 			dir, opened.Recipe.Schedule.GradientShards)
 	}
 	if task.Stage == graph.StageReduce && !opened.Graph.Reduced() {
 		return exitcode.Usagef("--reduce: run %q sums its gradient shards in the learn task: its schedule.gradient_fan_in is %d",
 			dir, opened.Recipe.Schedule.GradientFanIn)
+	}
+	if (task.Stage == graph.StageSum || task.Stage == graph.StageApply) && !opened.Graph.InParts() {
+		return exitcode.Usagef("--%s: run %q applies gradients in one task: its schedule.apply_shards is %d", task.Stage, dir, opened.Recipe.Schedule.ApplyShards)
 	}
 	attempt, log, began := seal.AttemptFromEnv(), cmdline.Log(program), time.Now()
 	log("%s, attempt %d: started on %s as job %s at %s", task, attempt.Number, attempt.Host, attempt.JobID, began.UTC().Format(time.RFC3339))
@@ -156,7 +159,7 @@ func recordExit(ctx context.Context, dir graph.Dir, task graph.Task, attempt sea
 // Of the flags of a task binary, taskOnly name a task of a run and eitherMode go
 // with --recipe too. All others are for work on plain files.
 var (
-	taskOnly   = []string{"run", "evaluate", "extended", "gather", "gradient", "reduce", "step", "warm", "wave"}
+	taskOnly   = []string{"run", "apply", "evaluate", "extended", "gather", "gradient", "reduce", "step", "sum", "warm", "wave"}
 	eitherMode = []string{"recipe", "iteration", "shard", "threads"}
 )
 

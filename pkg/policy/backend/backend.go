@@ -119,7 +119,7 @@ func open(folder, version string, options Options) (*policy.Engine, error) {
 		}
 	}
 	engine, err := cpu.New(source, cpu.Options{
-		Threads: options.Threads, Train: options.Train, Adapter: options.Adapter, ValueHead: head,
+		Threads: options.Threads, Train: options.Train, Gradients: options.Workload.Gradients, Adapter: options.Adapter, ValueHead: head,
 		DType: DTypes[options.DType], State: DTypes[options.State], Compute: options.compute(source),
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/policy/adamw"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
@@ -101,8 +102,8 @@ static const AdamWVector adamw_vectors[] = {
 			}
 			return all
 		}
-		var z noise
-		ofWeights, ofFirst, ofSecond := z.draw(stream, c.at, n)
+		var z adamw.Noise
+		ofWeights, ofFirst, ofSecond := z.Draw(stream, c.at, n)
 		if !c.halfMoments {
 			ofWeights = nil
 		}

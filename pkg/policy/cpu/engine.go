@@ -56,6 +56,8 @@ import (
 type Options struct {
 	Threads int  // 0: as many as the process may use
 	Train   bool // whether Backward and Step will be called
+	// Gradients says that Step will not be: there are no moments and no masters.
+	Gradients bool
 
 	// DType is what weights are rounded to, whatever the source has them in;
 	// empty for what it has.
@@ -86,10 +88,11 @@ const defaultCacheBytes = 1 << 30
 
 // Engine is an engine on the CPU.
 type Engine struct {
-	config  policy.Config
-	threads int
-	train   bool
-	state   safetensors.DType // of the optimizer: F32 or BF16
+	config    policy.Config
+	threads   int
+	train     bool
+	stateless bool              // trains, and takes no step
+	state     safetensors.DType // of the optimizer: F32 or BF16
 	products
 
 	base    holdings     // the policy's tensors
@@ -140,7 +143,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: config, threads: options.Threads, train: options.Train, state: cmp.Or(options.State, safetensors.F32), products: newProducts(options.Compute == safetensors.BF16)}
+	e := &Engine{config: config, threads: options.Threads, train: options.Train, stateless: options.Gradients, state: cmp.Or(options.State, safetensors.F32), products: newProducts(options.Compute == safetensors.BF16)}
 	if e.threads <= 0 {
 		e.threads = runtime.GOMAXPROCS(0)
 	}
@@ -167,7 +170,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 
 // builder starts the holdings of a layout, which are trained or not.
 func (e *Engine) builder(layout []policy.Tensor, trained bool) *builder {
-	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16, pairs: e.pairs}
+	b := &builder{holdings: holdings{tensors: layout}, masters: e.state != safetensors.BF16, stateless: e.stateless, pairs: e.pairs}
 	if trained {
 		e.grads = newParameters(layout)
 		b.grads = e.grads.data

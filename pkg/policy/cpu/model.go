@@ -50,9 +50,10 @@ type builder struct {
 	next   int // tensor
 	offset int // elements before it
 
-	grads   []float32 // of all tensors; empty if they are not trained
-	masters bool      // keep what bfloat16 weights were rounded from
-	pairs   bool      // round the inputs of products to bfloat16
+	grads     []float32 // of all tensors; empty if they are not trained
+	masters   bool      // keep what bfloat16 weights were rounded from
+	stateless bool      // keep no masters at all, for no step is taken
+	pairs     bool      // round the inputs of products to bfloat16
 }
 
 // take makes a group of the next tensors.
@@ -75,7 +76,7 @@ func (b *builder) room(g group) (master, grad []float32) {
 	if len(b.grads) == 0 {
 		return nil, nil
 	}
-	own := g.all(safetensors.F32) || !b.masters && g.all(safetensors.BF16)
+	own := b.stateless || g.all(safetensors.F32) || !b.masters && g.all(safetensors.BF16)
 	if !own {
 		master = make([]float32, g.size())
 	}
@@ -116,7 +117,7 @@ func (b *builder) weight(count, in int) *weight {
 	}
 	w.packed.Reset(w.out, in)
 	w.master, w.grad = b.room(w.group)
-	if b.pairs && len(w.grad) > 0 && w.master == nil && !w.all(safetensors.BF16) {
+	if b.pairs && !b.stateless && len(w.grad) > 0 && w.master == nil && !w.all(safetensors.BF16) {
 		w.master = make([]float32, w.size())
 	}
 	b.weights = append(b.weights, w)

@@ -2,27 +2,22 @@ package cpu
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/adamw"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// segment is the number of elements of a tensor whose squares are summed on
-// one goroutine; norms are summed segment by segment, so it is part of the
-// result.
-const segment = 1 << 16
-
 // gradNorm is the global L2 norm of gradients.
 func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 	var segments [][]float32
 	for _, t := range tensors {
-		segments = slices.AppendSeq(segments, slices.Chunk(t.Data, segment))
+		segments = slices.AppendSeq(segments, slices.Chunk(t.Data, adamw.Segment))
 	}
 	squares := make([]float64, len(segments))
 	parallel(e.threads, len(segments), 1, func(_, from, to int) {
@@ -30,86 +25,49 @@ func (e *Engine) gradNorm(tensors []policy.Tensor) float64 {
 			squares[i] = vec.SumSquares(segments[i])
 		}
 	})
-	total := 0.0
-	for _, s := range squares {
-		total += s
-	}
-	return math.Sqrt(total)
+	return adamw.Norm(squares)
 }
 
-// Step implements [policy.Trainer] with AdamW. Weight decay applies to
-// matrices, the embedding and the head included. The gradient is multiplied by
-// min(1, MaxGradNorm/(norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
-// A value head with a bound of its own is clipped by its own norm. The gradients
-// are left as they are.
+// Step implements [policy.Trainer] with AdamW (package adamw). A value head with a
+// bound of its own is clipped by its own norm. The gradients are left as they are.
 func (e *Engine) Step(settings policy.AdamW) (policy.StepStats, error) {
 	defer phase.Enter(phase.Optimizer)()
-	if !e.train {
-		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train")
+	if !e.train || e.stateless {
+		return policy.StepStats{}, exitcode.Bugf("optimizer step: the engine was opened without Train, or for gradients alone")
 	}
 	e.settleGradients()
-	var stats policy.StepStats
 	rest, head := e.grads.tensors, (*policy.Tensor)(nil)
 	if settings.ValueHead.MaxGradNorm > 0 {
 		rest, head = policy.SplitValueHead(rest)
 	}
-	stats.GradNorm = e.gradNorm(rest)
+	headNorm := 0.0
 	if head != nil {
-		stats.HeadNorm = e.gradNorm([]policy.Tensor{*head})
+		headNorm = e.gradNorm([]policy.Tensor{*head})
 	}
-	if sum := stats.GradNorm + stats.HeadNorm; math.IsNaN(sum) || math.IsInf(sum, 0) {
-		stats.Skipped = true
-		return stats, nil
-	}
-	stats.Scale = clip(stats.GradNorm, settings.MaxGradNorm)
-	if head != nil {
-		stats.HeadScale = clip(stats.HeadNorm, settings.ValueHead.MaxGradNorm)
+	step := adamw.Clip(settings, e.gradNorm(rest), headNorm)
+	if step.Skipped {
+		return step.StepStats, nil
 	}
 	e.allocateMoments()
 	e.steps++
-	params := vec.AdamWParams{
-		LR: float32(settings.LearningRate), Beta1: float32(settings.Beta1), Beta2: float32(settings.Beta2),
-		Eps:             float32(settings.Epsilon),
-		BiasCorrection1: float32(1 - math.Pow(settings.Beta1, float64(e.steps))),
-		BiasCorrection2: float32(1 - math.Pow(settings.Beta2, float64(e.steps))),
-		GradScale:       float32(stats.Scale),
-	}
+	step.Number(e.steps)
 	scratch := make([]updateScratch, e.threads)
 	units := e.trained.units()
 	parallel(e.threads, len(units), 1, func(worker, from, to int) {
 		for i := range units[from:to] {
-			u, own := &units[from+i], params
-			if u.decayed(e.trained.tensors) {
-				own.WeightDecay = float32(settings.WeightDecay)
-			}
-			if e.trained.tensors[u.first].Name == policy.ValueHeadName {
-				if settings.ValueHead.LearningRate > 0 {
-					own.LR = float32(settings.ValueHead.LearningRate)
-				}
-				if head != nil {
-					own.GradScale = float32(stats.HeadScale)
-				}
-			}
-			e.update(u, own, settings.Rounding, &scratch[worker])
+			u := &units[from+i]
+			e.update(u, step.Of(e.trained.tensors[u.first]), settings.Rounding, &scratch[worker])
 		}
 	})
 	e.forget()
-	return stats, nil
-}
-
-// clip is what a gradient is multiplied by to bring its norm to a bound; 0 is none.
-func clip(norm, most float64) float64 {
-	if most <= 0 {
-		return 1
-	}
-	return min(1, most/(norm+1e-6))
+	return step.StepStats, nil
 }
 
 // updateScratch is one goroutine's memory for Step.
 type updateScratch struct {
 	weights, first, second []float32
 	half                   []uint16
-	noise                  noise
+	noise                  adamw.Noise
 }
 
 // update applies one step to a unit: the new weights go from the optimizer
@@ -119,7 +77,7 @@ func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *u
 	var ofWeights, ofFirst, ofSecond []uint16
 	random := e.moments.half != nil
 	if random {
-		ofWeights, ofFirst, ofSecond = s.noise.draw(stream, at, n)
+		ofWeights, ofFirst, ofSecond = s.noise.Draw(stream, at, n)
 	}
 	s.weights, s.half = grow(s.weights, n), grow(s.half, n)
 	first, second := e.moments.read(at, n, &s.first), e.moments2.read(at, n, &s.second)
@@ -139,21 +97,6 @@ func (e *Engine) update(u *unit, params vec.AdamWParams, stream rng.Stream, s *u
 		vec.WidenBF16(weights, s.half)
 	}
 	u.write(weights, s.weights)
-}
-
-// noise holds the random numbers that round a run of elements: 16 bits for each weight
-// and for each of its moments.
-type noise [3][]uint16
-
-// draw returns the numbers of n elements from element at of all parameters on. Elements
-// 2i and 2i+1 share block i of the stream.
-func (z *noise) draw(stream rng.Stream, at, n int) (weights, first, second []uint16) {
-	skip := at % 2
-	for i := range z {
-		z[i] = grow(z[i], (skip+n+1)/2*2)
-	}
-	vec.RandomHalves(z[0], z[1], z[2], stream, uint64(at/2))
-	return z[0][skip : skip+n], z[1][skip : skip+n], z[2][skip : skip+n]
 }
 
 // moments holds one moment of every parameter in the order of the layout, as
@@ -246,8 +189,8 @@ func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
 
 // LoadOptimizerState implements [policy.Trainer].
 func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
-	if !e.train {
-		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train")
+	if !e.train || e.stateless {
+		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train, or for gradients alone")
 	}
 	if steps < 0 {
 		return exitcode.Bugf("loading the optimizer's state: %d steps", steps)

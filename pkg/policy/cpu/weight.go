@@ -140,9 +140,6 @@ func (w *weight) units() []unit {
 	return all
 }
 
-// decayed reports whether weight decay applies.
-func (u *unit) decayed(tensors []policy.Tensor) bool { return tensors[u.first].Decayed() }
-
 // master is what the optimizer reads and writes, empty if it is the rounded
 // weights.
 func (u *unit) master() []float32 {

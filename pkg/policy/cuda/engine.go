@@ -156,6 +156,7 @@ type shape struct {
 	config       policy.Config
 	dtype, state dtype
 	train        bool
+	stateless    bool // trains, and takes no step: there is no optimizer state
 	valueHead    bool
 	lora         *policy.LoRA
 }

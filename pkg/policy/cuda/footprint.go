@@ -141,6 +141,9 @@ func footprint(s shape, b Budgets) Footprint {
 		}
 		gradients.take(g.elements, 4)
 		sum.take(g.elements, 4)
+		if s.stateless {
+			continue
+		}
 		state.take(g.elements, s.state.bytes())
 		state.take(g.elements, s.state.bytes())
 		if s.dtype == bfloat16Type && s.state == float32Type && !g.wide {

@@ -103,6 +103,9 @@ func (l loaded) open(device int, s settings) (native, error) {
 		head_tokens: C.int32_t(s.HeadTokens), slots: C.int32_t(s.Slots), cache_pages: C.int32_t(s.CachePages),
 		prefill_tokens: C.int32_t(s.PrefillTokens), gradient_sums: C.int32_t(s.GradientSums), spilled_sums: C.int32_t(s.SpilledSums),
 	}
+	if s.train && s.stateless {
+		config.train = C.ENG_GRADIENTS
+	}
 	if s.lora != nil {
 		config.lora_rank, config.lora_scale = C.int32_t(s.lora.Rank), C.float(s.lora.Scale())
 		for i, target := range policy.LoRATargets() {

@@ -81,7 +81,7 @@ func shapeOf(c policy.Config, k Case) (s shape, err error) {
 	if err := checkFamily(c); err != nil {
 		return shape{}, err
 	}
-	s = shape{config: c, train: k.Train, valueHead: k.ValueHead, lora: k.LoRA}
+	s = shape{config: c, train: k.Train, stateless: k.Gradients, valueHead: k.ValueHead, lora: k.LoRA}
 	if k.State == safetensors.BF16 {
 		s.state = bfloat16Type
 	}
@@ -134,8 +134,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	if s.train {
 		least.Recompute = RecomputeBlock
 	}
-	beside := footprint(s.untrained(), Budgets{group: b.group}.withPass(wanted, s)).Total() + roundedBytes
-	available := (bytes - besideBytes - int64(w.Beside)*beside) / int64(1+w.Twins)
+	available := (bytes - besideBytes) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
 		return Plan{}, refusal(s, least, f, longest, w.Shared, bytes/int64(1+w.Twins))
 	}
@@ -143,12 +142,6 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	b = growCache(s, b, w, longest, available)
 	f := footprint(s, b)
 	return Plan{shape: s, Budgets: b, Footprint: f, TotalBytes: f.Total(), FreeBytes: bytes}, nil
-}
-
-// untrained is a policy of the same shape that is not trained.
-func (s shape) untrained() shape {
-	s.train, s.state = false, float32Type
-	return s
 }
 
 // withPass sets the rows of a pass and what goes with them.
@@ -237,7 +230,7 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 	switch {
 	case shared > longest:
 		return exitcode.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
-	case s.train && s.state == float32Type && s.lora == nil:
+	case s.train && !s.stateless && s.state == float32Type && s.lora == nil:
 		return exitcode.WithHint(err, "optimizer.state bfloat16 more than halves the optimizer's memory, policy.lora needs very little; shorter sequences need less for activations")
 	case b.Slots > 0:
 		return exitcode.WithHint(err, "a smaller max_position_embeddings needs less for keys and values; another process may be using the GPU (nvidia-smi)")

@@ -84,7 +84,7 @@ func TestPlansFit(t *testing.T) {
 			Workload: policy.Workload{
 				Generate: rapid.Bool().Draw(t, "generate"), Longest: rapid.IntRange(0, 40000).Draw(t, "longest"),
 				PassTokens: rapid.IntRange(0, 40000).Draw(t, "pass"), Responses: rapid.IntRange(0, 1000).Draw(t, "responses"),
-				Beside: rapid.IntRange(0, 2).Draw(t, "beside"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
+				Gradients: rapid.Bool().Draw(t, "gradients"), Sums: rapid.IntRange(0, 5).Draw(t, "sums"),
 				Shared: rapid.IntRange(0, 20000).Draw(t, "shared"),
 			},
 		}
@@ -177,5 +177,30 @@ func TestPlanRefuses(t *testing.T) {
 	k.LoRA = &policy.LoRA{Rank: 16, Alpha: 32, Targets: policy.LoRATargets()}
 	if p, err := PlanFor(qwen7B(), k, 80*gib); err != nil || p.GradientBytes > gib {
 		t.Errorf("an adapter: %+v, %v", p, err)
+	}
+}
+
+// What computes gradients alone holds no moments and no masters: 7.6 billion float32
+// weights, 56.7 GiB with their gradients, and then train on a GPU of 80 GB, where a task
+// that takes optimizer steps needs 113.5 GiB before its first activation.
+func TestGradientsHoldNoState(t *testing.T) {
+	c := qwen7B()
+	const parameters = 7615616512
+	k := Case{DType: safetensors.F32, Train: true, Workload: policy.Workload{Longest: 9216, Sums: 1, Gradients: true}}
+	p, err := PlanFor(c, k, 80e9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near := int64(4 * parameters); p.StateBytes != 0 || p.WeightBytes < near || p.GradientBytes < near || p.WeightBytes > near+512*300 {
+		t.Errorf("%+v", p.Footprint)
+	}
+	t.Logf("gradients: %s; %s", p.Footprint, p)
+	k.Gradients = false
+	if _, err := PlanFor(c, k, 80e9); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "optimizer 56.7") {
+		t.Errorf("with steps: %v", err)
+	}
+	whole, err := PlanFor(c, k, 400e9)
+	if err != nil || whole.StateBytes < 8*parameters {
+		t.Errorf("%+v, %v", whole.Footprint, err)
 	}
 }

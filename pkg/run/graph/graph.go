@@ -26,7 +26,9 @@ const (
 	StageBuffer   Stage = "buffer"   // for iteration 0: the first state and plans
 	StageGradient Stage = "gradient" //
 	StageReduce   Stage = "reduce"   // gradients are added up, so many a task, where there are more than one task should read
-	StageLearn    Stage = "learn"    //
+	StageSum      Stage = "sum"      // under schedule.apply_shards, of some tensors of the policy
+	StageApply    Stage = "apply"    // likewise, to some files of the policy
+	StageLearn    Stage = "learn"    // of an update in parts, one policy of what they made
 
 	// An evaluation of a policy version is a rollout and its scores on the
 	// held-out plan, and the rows that people read, gathered from them.
@@ -44,7 +46,7 @@ func Stages() []Stage { return slices.Clone(staged) }
 type Node struct {
 	Stage     Stage
 	Iteration int // for warm: the checkpoint, from 1; for evaluations: the policy version
-	Step      int // for gradient, reduce and learn with gradient shards: the optimizer step, from 0
+	Step      int // for gradient, reduce, sum, apply and learn with gradient shards: the optimizer step, from 0
 	Wave      int // for rollouts and scores: which turns of traces that wait for scores, from 0
 }
 
@@ -163,13 +165,18 @@ func (g Graph) ShardOf(k, row int) int {
 }
 
 // Sharded reports whether gradients are computed by an array of tasks.
-func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 }
+func (g Graph) Sharded() bool { return g.Recipe.Schedule.GradientShards > 1 || g.InParts() }
+
+// InParts reports whether an array of tasks applies the gradients, each to some files of
+// the policy.
+func (g Graph) InParts() bool { return g.Recipe.Schedule.ApplyShards > 1 }
 
 // Reduced reports whether gradients are added up by tasks of their own before they are
 // applied.
 func (g Graph) Reduced() bool { return g.Sharded() && g.Shards(Node{Stage: StageReduce}) > 1 }
 
-// Summed is the node whose outputs the apply of an optimizer step adds up.
+// Summed is the node whose outputs what comes after the gradients of an optimizer step
+// adds up.
 func (g Graph) Summed(k, step int) Node {
 	if g.Reduced() {
 		return Node{Stage: StageReduce, Iteration: k, Step: step}
@@ -323,15 +330,20 @@ func (g Graph) bufferOutputs(t Task) []string {
 }
 
 func (g Graph) learnOutputs(t Task) []string {
-	d, k := g.Dir, t.Iteration
-	if g.Sharded() && t.Step < g.OptimizerSteps()-1 {
-		return g.trained(d.StepPolicy(k, t.Step))
-	}
-	outputs := g.trained(d.Policy(k))
-	if g.RefreshesReference(k) {
-		outputs = append(outputs, d.Reference(k))
+	outputs := g.trained(g.stepPolicy(t.Node))
+	if g.stepPolicy(t.Node) == g.Dir.Policy(t.Iteration) && g.RefreshesReference(t.Iteration) {
+		outputs = append(outputs, g.Dir.Reference(t.Iteration))
 	}
 	return outputs
+}
+
+// stepPolicy is the folder of the policy after an optimizer step, or after all of an
+// iteration.
+func (g Graph) stepPolicy(n Node) string {
+	if g.Sharded() && n.Step < g.OptimizerSteps()-1 {
+		return g.Dir.StepPolicy(n.Iteration, n.Step)
+	}
+	return g.Dir.Policy(n.Iteration)
 }
 
 // trained lists what is written with a policy that has been trained.
@@ -417,6 +429,9 @@ func (g Graph) LearnNodes(k int) []Node {
 		if g.Reduced() {
 			nodes = append(nodes, g.Summed(k, step))
 		}
+		if g.InParts() {
+			nodes = append(nodes, Node{Stage: StageSum, Iteration: k, Step: step}, Node{Stage: StageApply, Iteration: k, Step: step})
+		}
 		nodes = append(nodes, Node{Stage: StageLearn, Iteration: k, Step: step})
 	}
 	return nodes
@@ -424,7 +439,11 @@ func (g Graph) LearnNodes(k int) []Node {
 
 // OfUpdate reports whether a node is part of an optimizer step of an iteration.
 func (n Node) OfUpdate() bool {
-	return n.Stage == StageGradient || n.Stage == StageReduce || n.Stage == StageLearn
+	switch n.Stage {
+	case StageGradient, StageReduce, StageSum, StageApply, StageLearn:
+		return true
+	}
+	return false
 }
 
 // Prunable reports whether pruning may ever remove the outputs of a node.

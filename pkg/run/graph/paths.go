@@ -148,6 +148,18 @@ func (d Dir) Reduced(k, step, shard int) string {
 	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), "sum", fmt.Sprintf("%05d.arrow", shard))
 }
 
+// PartSum is the sum of all gradient shards of one optimizer step, for what one task
+// applies.
+func (d Dir) PartSum(k, step, shard int) string {
+	return filepath.Join(d.Iteration(k), "grad", fmt.Sprintf("step-%03d", step), "part", fmt.Sprintf("%05d.arrow", shard))
+}
+
+// PartOf is what one task of an update in parts makes of a policy: a folder of files that
+// the policy's folder has under other names, and those of its state.
+func PartOf(policy string, shard int) string {
+	return filepath.Join(policy+".parts", fmt.Sprintf("%05d", shard))
+}
+
 // StepPolicy is the policy after an optimizer step that is not the last of
 // its iteration, when gradients are computed in shards.
 func (d Dir) StepPolicy(k, step int) string {

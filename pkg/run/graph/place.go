@@ -92,6 +92,9 @@ var pathForms = sync.OnceValue(func() []pathForm {
 		{"close", `iter/(?P<iteration>\d{6,})/close\.json`},
 		{"buffer", `iter/(?P<iteration>\d{6,})/(state\.parquet|stats\.parquet|batch\.arrow|waiting\.parquet|ledger\.parquet)`},
 		{"gradient", `iter/(?P<iteration>\d{6,})/grad/step-(?P<step>\d{3,})/(?P<shard>\d{5,})\.arrow`},
+		{"sum", `iter/(?P<iteration>\d{6,})/grad/step-(?P<step>\d{3,})/part/(?P<shard>\d{5,})\.arrow`},
+		{"apply", `iter/(?P<iteration>\d{6,})/step/(?P<step>\d{3,})\.parts/(?P<shard>\d{5,})`},
+		{"last apply", `policy/v(?P<iteration>\d{6,})\.parts/(?P<shard>\d{5,})`},
 		{"learn", `iter/(?P<iteration>\d{6,})/step/(?P<step>\d{3,})(\.critic)?(\.optim)?`},
 		{"evalplan", `eval/plan\.parquet`},
 		{"evalrollout", `eval/v(?P<iteration>\d{6,})/(w(?P<wave>\d\d+)/)?rollout/(?P<shard>\d{5,})\.parquet`},
@@ -129,6 +132,8 @@ func (g Graph) TaskOf(path string) (Task, bool) {
 		switch f.stage {
 		case "policy":
 			t.Node = g.LastLearn(t.Iteration)
+		case "last apply":
+			t.Node = Node{Stage: StageApply, Iteration: t.Iteration, Step: g.OptimizerSteps() - 1}
 		case "base":
 			t.Node = Node{Stage: StageWarm, Iteration: 1}
 		case "plan":

@@ -117,12 +117,34 @@ func table() []spec {
 			outputs: func(g Graph, t Task) []string { return []string{g.Dir.Reduced(t.Iteration, t.Step, t.Shard)} },
 		},
 		{
+			stage: StageSum, binary: "lathe-learn", urgency: 1, resources: StageLearn,
+			arguments: ofStep("--sum"),
+			shards:    applyShards,
+			needs: func(g Graph, n Node) []Node {
+				return append(g.learnNeeds(n), g.Summed(n.Iteration, n.Step))
+			},
+			outputs: func(g Graph, t Task) []string { return []string{g.Dir.PartSum(t.Iteration, t.Step, t.Shard)} },
+		},
+		{
+			stage: StageApply, binary: "lathe-learn", resources: StageLearn,
+			arguments: ofStep("--apply"),
+			shards:    applyShards,
+			needs: func(g Graph, n Node) []Node {
+				return append(g.learnNeeds(n), Node{Stage: StageSum, Iteration: n.Iteration, Step: n.Step})
+			},
+			outputs: func(g Graph, t Task) []string { return []string{PartOf(g.stepPolicy(t.Node), t.Shard)} },
+		},
+		{
 			stage: StageLearn, binary: "lathe-learn",
 			arguments: ofStep(),
 			request:   func(q recipe.StageRequest) recipe.Request { return q.Learn },
 			needs: func(g Graph, n Node) []Node {
 				needs := g.learnNeeds(n)
-				if g.Sharded() {
+				if g.InParts() {
+					sum, apply := n, n
+					sum.Stage, apply.Stage = StageSum, StageApply
+					needs = append(needs, sum, apply)
+				} else if g.Sharded() {
 					needs = append(needs, g.Summed(n.Iteration, n.Step))
 				}
 				return append(needs, Node{Stage: StageBuffer, Iteration: n.Iteration})
@@ -172,6 +194,8 @@ func table() []spec {
 // fromStart is the range of a stage that iteration 0 has too. Any version may be
 // evaluated, also those that the recipe does not ask for.
 func fromStart(g Graph) (first, last int) { return 0, g.Recipe.Schedule.Iterations }
+
+func applyShards(g Graph) int { return max(1, g.Recipe.Schedule.ApplyShards) }
 
 // traceShards are those of rollouts and scores; of a later wave there are at most as
 // many.

@@ -47,8 +47,8 @@ type FileSystemSpeed struct {
 }
 
 // Stages are the times of tasks, by stage. What evaluations do not say is taken from
-// the stages that they are like, and what tasks that add up gradients do not say from
-// the task that applies them.
+// the stages that they are like, and what tasks that add up gradients, or
+// apply them in parts, do not say from the task that learns.
 type Stages struct {
 	Warm        TaskTimes `yaml:"warm"`
 	Buffer      TaskTimes `yaml:"buffer"`
@@ -56,6 +56,8 @@ type Stages struct {
 	Score       TaskTimes `yaml:"score"`
 	Gradient    TaskTimes `yaml:"gradient"`
 	Reduce      TaskTimes `yaml:"reduce"`
+	Sum         TaskTimes `yaml:"sum"`
+	Apply       TaskTimes `yaml:"apply"`
 	Learn       TaskTimes `yaml:"learn"`
 	EvalPlan    TaskTimes `yaml:"evalplan"`
 	EvalRollout TaskTimes `yaml:"evalrollout"`
@@ -140,7 +142,7 @@ func (c Cluster) on(p site.Profile) Cluster {
 // like is the stage whose times a stage takes that has none of its own.
 var like = map[graph.Stage]graph.Stage{
 	graph.StageEvalRollout: graph.StageRollout, graph.StageEvalScore: graph.StageScore, graph.StageEvaluate: graph.StageScore, graph.StageEvalPlan: graph.StageBuffer,
-	graph.StageReduce: graph.StageLearn,
+	graph.StageReduce: graph.StageLearn, graph.StageSum: graph.StageLearn, graph.StageApply: graph.StageLearn,
 }
 
 // spread is what a random number's distribution makes of a median: lognormal, or one

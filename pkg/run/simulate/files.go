@@ -32,7 +32,7 @@ type FileSystem struct {
 // taskOperations are what strace counted in the run's folder for a task of each stage:
 // calls that name a file, listings and syncs.
 var taskOperations = map[graph.Stage]float64{
-	graph.StageWarm: 149, graph.StageBuffer: 85, graph.StageRollout: 61, graph.StageScore: 33, graph.StageGradient: 84, graph.StageReduce: 84, graph.StageLearn: 184,
+	graph.StageWarm: 149, graph.StageBuffer: 85, graph.StageRollout: 61, graph.StageScore: 33, graph.StageGradient: 84, graph.StageReduce: 84, graph.StageSum: 84, graph.StageApply: 84, graph.StageLearn: 184,
 	graph.StageEvalPlan: 29, graph.StageEvalRollout: 61, graph.StageEvalScore: 33, graph.StageEvaluate: 35,
 }
 

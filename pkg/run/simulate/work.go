@@ -66,6 +66,9 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 	case !t.OfUpdate():
 		return traffic{}
 	}
+	if g.InParts() && t.Stage != graph.StageGradient && t.Stage != graph.StageReduce {
+		return s.inParts(g, t)
+	}
 	moved := traffic{read: max(s.Policy, s.Trained)}
 	if t.Stage == graph.StageLearn && (t.Iteration > 1 || t.Step > 0) {
 		moved.read += s.Optimizer
@@ -84,6 +87,31 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 	moved.written = s.Trained + s.Optimizer
 	if g.RefreshesReference(t.Iteration) && t.Node == g.LastLearn(t.Iteration) {
 		moved.written += s.Policy
+	}
+	return moved
+}
+
+// inParts is the traffic of a task of an update in parts, which reads and writes its
+// share; what gathers the parts moves nothing of their size.
+func (s Sizes) inParts(g graph.Graph, t graph.Task) traffic {
+	share, moved := int64(g.Shards(t.Node)), traffic{}
+	switch t.Stage {
+	case graph.StageSum:
+		for _, part := range summed(g, t) {
+			moved.read += s.Gradient * sums(g, part) / share
+			moved.summed++
+		}
+		moved.written = s.Gradient / share
+	case graph.StageApply:
+		moved.read = (s.Trained + s.Gradient) / share
+		if t.Iteration > 1 || t.Step > 0 {
+			moved.read += s.Optimizer / share
+		}
+		moved.written = (s.Trained + s.Optimizer) / share
+		if g.RefreshesReference(t.Iteration) && t.Step == g.OptimizerSteps()-1 {
+			moved.read += s.Policy / share
+			moved.written += s.Policy / share
+		}
 	}
 	return moved
 }
@@ -109,7 +137,7 @@ func summed(g graph.Graph, t graph.Task) []graph.Task {
 	case t.Stage == graph.StageReduce:
 		of = gradients
 		first, last = graph.ShardRange(g.Shards(of), t.Shard, g.Shards(t.Node))
-	case t.Stage == graph.StageLearn && g.Sharded():
+	case t.Stage == graph.StageSum, t.Stage == graph.StageLearn && g.Sharded() && !g.InParts():
 		of = g.Summed(t.Iteration, t.Step)
 		last = g.Shards(of)
 	}

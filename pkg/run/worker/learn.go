@@ -66,9 +66,34 @@ func (w *Worker) reduceInputs(t graph.Task) learn.Inputs {
 	return inputs
 }
 
-func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
-	_, err := learn.Run(ctx, job, learn.SettingsOf(w.Run.Recipe), w.stepInputs(t))
+func (w *Worker) sum(ctx context.Context, job stage.Job, t graph.Task) error {
+	inputs := w.stepInputs(t)
+	inputs.Gradients = w.outputsOf(w.Run.Graph.Summed(t.Iteration, t.Step))
+	_, err := learn.RunSum(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs, t.Shard, w.Run.Graph.Shards(t.Node), w.Output.PartSum(t.Iteration, t.Step, t.Shard))
 	return err
+}
+
+func (w *Worker) apply(ctx context.Context, job stage.Job, t graph.Task) error {
+	inputs := w.stepInputs(t)
+	_, err := learn.RunApply(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs, t.Shard, w.Run.Graph.Shards(t.Node), graph.PartOf(inputs.PolicyOutput, t.Shard))
+	return err
+}
+
+func (w *Worker) learn(ctx context.Context, job stage.Job, t graph.Task) error {
+	run := learn.Run
+	if w.Run.Graph.InParts() {
+		run = learn.RunGather
+	}
+	_, err := run(ctx, job, learn.SettingsOf(w.Run.Recipe), w.stepInputs(t))
+	return err
+}
+
+// outputsOf lists what the tasks of a node make of one file or folder each, in order.
+func (w *Worker) outputsOf(n graph.Node) (paths []string) {
+	for shard := range w.Run.Graph.Shards(n) {
+		paths = append(paths, w.Run.Graph.Outputs(graph.Task{Node: n, Shard: shard})...)
+	}
+	return paths
 }
 
 // stepInputs are those of an optimizer step with what it makes.
@@ -83,9 +108,11 @@ func (w *Worker) stepInputs(t graph.Task) learn.Inputs {
 			inputs.PolicyVersion = -1
 		}
 		summed := g.Summed(k, t.Step)
-		for n := range g.Shards(summed) {
-			inputs.Gradients = append(inputs.Gradients, g.Outputs(graph.Task{Node: summed, Shard: n})...)
+		if g.InParts() {
+			summed.Stage = graph.StageSum
+			inputs.Parts = w.outputsOf(graph.Node{Stage: graph.StageApply, Iteration: k, Step: t.Step})
 		}
+		inputs.Gradients = w.outputsOf(summed)
 	}
 	if inputs.Critic != "" {
 		inputs.CriticOutput = graph.CriticOf(inputs.PolicyOutput)

@@ -128,6 +128,8 @@ var work = map[graph.Stage]struct {
 	graph.StageScore:       {run: (*Worker).score},
 	graph.StageGradient:    {withoutTasks: (*Worker).gradient},
 	graph.StageReduce:      {withoutTasks: (*Worker).reduce},
+	graph.StageSum:         {withoutTasks: (*Worker).sum},
+	graph.StageApply:       {withoutTasks: (*Worker).apply},
 	graph.StageLearn:       {withoutTasks: (*Worker).learn},
 	graph.StageEvalPlan:    {run: (*Worker).evaluationPlan},
 	graph.StageEvalRollout: {run: (*Worker).rollout},

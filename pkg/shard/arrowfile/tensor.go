@@ -81,7 +81,7 @@ func WriteTensorsFrom(path string, tensors []Tensor, meta map[string]string, nex
 		}
 		return nil
 	}
-	return codec.Seal(path, false, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
+	return codec.Seal(path, true, a, m, func(w io.Writer) error { return encodeArrow(w, schema, write) })
 }
 
 // putNumbers writes one tensor. The record borrows its memory: nothing is copied.

@@ -15,21 +15,11 @@ import (
 // returns, over all contexts of a trace: its values and advantages go on from one
 // to the next. The reward of a segment comes with its last token. Whitening is over
 // all tokens of the batch and needs every sequence's; else only those of wanted
-// units are computed. It must come before the first optimizer step.
+// units are computed.
 //
 // What it computes stays in memory: some 25 bytes for each token.
-func (l *learner) estimateAdvantages(ctx context.Context, wanted func(unit) bool) (err error) {
+func (l *learner) estimateAdvantages(ctx context.Context, engine *policy.Engine, wanted func(unit) bool) error {
 	spec := l.Advantage
-	engine, folder, start, as := l.engine, l.in.Policy, l.in.Start, l.Policy
-	if l.critic != nil {
-		engine, folder, start, as = l.critic, l.in.Critic, l.in.StartCritic, as.OfCritic()
-	}
-	if start != "" && start != folder {
-		if engine, err = l.openPolicy(ctx, start, as); err != nil {
-			return err
-		}
-		defer engine.Close()
-	}
 	var places []int32 // in the batch's order
 	for _, u := range l.unitsOf(func(u unit) bool { return spec.Whitening || wanted(u) }) {
 		read, err := l.batch.Unit(u.step, u.number)

@@ -24,18 +24,16 @@ const statsKey = "statistics"
 func RunGradient(ctx context.Context, job stage.Job, s Settings, in Inputs, step, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
 	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
-	if err := l.open(ctx, GradientWorkload); err != nil {
+	first, last := unitsOfShards(s.GradientUnits, n, n+1, of)
+	mine := func(u unit) bool {
+		return u.step == step%s.Loss.MiniBatches && first <= u.number && u.number < last
+	}
+	if err := l.open(ctx, GradientWorkload, mine); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
 	l.trained.ZeroGradients()
 	t := newPart(l.trained, s.GradientUnits, n, n+1, of)
-	mine := func(u unit) bool {
-		return u.step == step%s.Loss.MiniBatches && t.first <= u.number && u.number < t.last
-	}
-	if err := l.prepare(ctx, mine); err != nil {
-		return seal.Manifest{}, err
-	}
 	stats := &stepStats{}
 	if err := l.units(ctx, step, t, stats); err != nil {
 		return seal.Manifest{}, err
@@ -58,7 +56,7 @@ func (in Inputs) withoutOptimizer() Inputs {
 func RunReduce(ctx context.Context, job stage.Job, s Settings, in Inputs, n, of int, output string) (seal.Manifest, error) {
 	started := time.Now()
 	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in.withoutOptimizer()}
-	if err := l.open(ctx, reduceWorkload(of)); err != nil {
+	if err := l.open(ctx, reduceWorkload(of), func(unit) bool { return false }); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
@@ -104,7 +102,7 @@ func writeBlocks(engine trained, blocks []block, output string, meta map[string]
 	var tensors []arrowfile.Tensor
 	for _, b := range blocks {
 		for _, t := range trained {
-			tensors = append(tensors, arrowfile.Tensor{Name: fmt.Sprintf("%d/%d/%s", b.start, b.level, t.Name), Shape: t.Shape})
+			tensors = append(tensors, arrowfile.Tensor{Name: blockOf(b, t.Name), Shape: t.Shape})
 		}
 	}
 	read := func(room []float32, i int) ([]float32, error) {
@@ -157,13 +155,13 @@ func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats 
 	if read%len(like) != 0 {
 		return m, exitcode.Dataf("gradient shard %q has %d tensors, the policy has %d", path, read, len(like))
 	}
-	var record stepStats
-	if err := json.Unmarshal([]byte(meta[statsKey]), &record); err != nil {
-		return m, exitcode.Dataf("gradient shard %q has no readable statistics: %w", path, err)
-	}
+	record, err := statsOf(path, meta)
 	stats.merge(record)
-	return m, nil
+	return m, err
 }
+
+// blockOf names a block of a tensor: START/LEVEL/NAME.
+func blockOf(b block, tensor string) string { return fmt.Sprintf("%d/%d/%s", b.start, b.level, tensor) }
 
 // blockName splits START/LEVEL/NAME.
 func blockName(s string) (start, level int, name string, ok bool) {

@@ -1,5 +1,6 @@
-// Package learn updates a policy from a batch: in one task, or as an array of
-// gradient shards and a task that applies them, to the same bytes.
+// Package learn updates a policy from a batch: in one task, as an array of gradient
+// shards and a task that applies them, or with an array that applies them in parts, to
+// the same bytes.
 package learn
 
 import (
@@ -40,7 +41,8 @@ type Inputs struct {
 	StepsSoFar int // optimizer steps of all iterations before this one, for the learning rate
 	StepsTotal int // optimizer steps of the whole run
 
-	Gradients []string // gradient shards to apply, in order; empty to compute
+	Gradients []string // gradient shards to apply, in order; empty to compute; of an update in parts, the sums
+	Parts     []string // of an update in parts, what its tasks made, in order
 
 	// PolicyOf is the folder of a policy version, for responses that were
 	// sampled by another program than our engine; nil stands for Policy.
@@ -58,20 +60,15 @@ type Inputs struct {
 func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	l := &learner{Settings: s, files: job.Files, process: job.Process, in: in}
-	if err := l.open(ctx, Workload); err != nil {
+	miniBatches := s.Loss.MiniBatches
+	wanted := func(u unit) bool { // in one of the steps to take, of gradients that are computed here
+		first := (u.step - in.FirstStep%miniBatches + miniBatches) % miniBatches
+		return len(in.Gradients) == 0 && in.FirstStep+first < in.LastStep
+	}
+	if err := l.open(ctx, Workload, wanted); err != nil {
 		return seal.Manifest{}, err
 	}
 	defer l.close()
-	if len(in.Gradients) == 0 {
-		miniBatches := s.Loss.MiniBatches
-		wanted := func(u unit) bool { // in one of the steps to take
-			first := (u.step - in.FirstStep%miniBatches + miniBatches) % miniBatches
-			return in.FirstStep+first < in.LastStep
-		}
-		if err := l.prepare(ctx, wanted); err != nil {
-			return seal.Manifest{}, err
-		}
-	}
 	var totals totals
 	var lastEntropy float64 // of the last optimizer step, so that it does not depend on gradient shards
 	for step := in.FirstStep; step < in.LastStep; step++ {
@@ -83,22 +80,14 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manife
 			return seal.Manifest{}, err
 		}
 		totals.add(*stats)
-		lastEntropy = stats.Objective.EntropySum / float64(max(1, stats.Objective.Tokens))
+		lastEntropy = stats.entropy()
 	}
-	m := job.Manifest("learn", in.Iteration, 0, 1, started, l.cited...)
-	m.PolicyVersion = in.PolicyVersion
-	m.Metrics = totals.metrics()
-	if s.Loss.EntropyTarget > 0 {
-		m.Metrics[entropyCoefMetric] = l.entropyCoef
-		if totals.all.Tokens > 0 {
-			m.Metrics[lastEntropyMetric] = lastEntropy
-		}
+	m, err := l.manifest(job, started, totals, lastEntropy)
+	if err != nil {
+		return seal.Manifest{}, err
 	}
 	m.Metrics["batch_bytes_read"] = float64(l.batch.BytesRead())
 	if err := trainer.NoteDevice(&m, l.engine.Meter); err != nil {
-		return seal.Manifest{}, err
-	}
-	if err := s.notePreset(&m); err != nil {
 		return seal.Manifest{}, err
 	}
 	if err := stage.NoteEngine(&m, l.engine); err != nil {
@@ -123,18 +112,31 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manife
 	return trainer.SavePolicy(l.engine, in.Policy, in.PolicyOutput, l.base, job.Attempt, m)
 }
 
+// manifest is that of a policy after optimizer steps.
+func (l *learner) manifest(job stage.Job, started time.Time, totals totals, lastEntropy float64) (seal.Manifest, error) {
+	m := job.Manifest("learn", l.in.Iteration, 0, 1, started, l.cited...)
+	m.PolicyVersion = l.in.PolicyVersion
+	m.Metrics = totals.metrics()
+	if l.Loss.EntropyTarget > 0 {
+		m.Metrics[entropyCoefMetric] = l.entropyCoef
+		if totals.all.Tokens > 0 {
+			m.Metrics[lastEntropyMetric] = lastEntropy
+		}
+	}
+	return m, l.notePreset(&m)
+}
+
 // learner is one loaded policy with what it learns from.
 type learner struct {
 	Settings
-	files     stage.Files
-	process   stage.Process
-	in        Inputs
-	engine    *policy.Engine
-	critic    *policy.Engine // that is a model of its own; nil for none
-	trained   trained        // the engine, with such a critic
-	base      string         // that the new adapter will name
-	reference *policy.Engine // nil without a KL term; the engine itself, without its adapter, under policy.lora
-	batch     *arrowfile.Batch
+	files   stage.Files
+	process stage.Process
+	in      Inputs
+	engine  *policy.Engine
+	critic  *policy.Engine // that is a model of its own; nil for none
+	trained trained        // the engine, with such a critic
+	base    string         // that the new adapter will name
+	batch   *arrowfile.Batch
 	// before is what was computed of sequences before the first optimizer step, by
 	// place. Their tokens are not there: they are read again.
 	before map[int32]*trainer.Sequence
@@ -144,9 +146,10 @@ type learner struct {
 	entropyCoef float64
 }
 
-// open reads the batch and opens the policies, of which the one that is trained
-// gets a workload.
-func (l *learner) open(ctx context.Context, workload func(s Settings, longest int) policy.Workload) error {
+// open reads the batch, computes what must be known of the units that are wanted
+// before the first optimizer step, and opens what is trained, for a workload. Of
+// policies that are not trained one is open at a time, and none beside one that is.
+func (l *learner) open(ctx context.Context, workload func(s Settings, longest int) policy.Workload, wanted func(unit) bool) error {
 	defer phase.Enter(phase.Load)()
 	in := l.in
 	batch, batchManifest, err := arrowfile.OpenBatch(ctx, in.Batch, l.files.Reading)
@@ -158,11 +161,23 @@ func (l *learner) open(ctx context.Context, workload func(s Settings, longest in
 	if err := l.adaptEntropy(ctx); err != nil {
 		return err
 	}
+	looks := l.looks(ctx, wanted)
+	if err := l.lookBefore(ctx, looks); err != nil {
+		return err
+	}
+	if err := l.openTrained(ctx, workload(l.Settings, l.batch.Longest())); err != nil {
+		return err
+	}
+	return l.lookWithTrained(looks)
+}
+
+// openTrained opens what is trained, with its optimizer's state.
+func (l *learner) openTrained(ctx context.Context, workload policy.Workload) (err error) {
+	in := l.in
 	if err := l.citePolicy(ctx, in.Policy); err != nil {
 		return err
 	}
-	wanted := workload(l.Settings, l.batch.Longest())
-	if l.engine, l.base, err = trainer.OpenTrained(l.Policy, l.Seed, l.process, l.Optimizer, in.Policy, wanted); err != nil {
+	if l.engine, l.base, err = trainer.OpenTrained(l.Policy, l.Seed, l.process, l.Optimizer, in.Policy, workload); err != nil {
 		return err
 	}
 	l.trained = l.engine
@@ -175,16 +190,8 @@ func (l *learner) open(ctx context.Context, workload func(s Settings, longest in
 		}
 	}
 	if in.Critic != "" {
-		if err := l.openCritic(ctx, wanted); err != nil {
+		if err := l.openCritic(ctx, workload); err != nil {
 			return fmt.Errorf("critic: %w", err)
-		}
-	}
-	switch {
-	case l.engine.Adapter() != nil && l.Loss.KL.Coef != 0:
-		l.reference = l.engine
-	case in.Reference != "":
-		if l.reference, err = l.openPolicy(ctx, in.Reference, l.Policy); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -215,9 +222,6 @@ func (l *learner) openPolicy(ctx context.Context, folder string, p recipe.Policy
 }
 
 func (l *learner) close() {
-	if l.reference != nil && l.reference != l.engine {
-		l.reference.Close()
-	}
 	if l.critic != nil {
 		l.critic.Close()
 	}
@@ -248,18 +252,34 @@ func (l *learner) apply(step int, stats *stepStats) error {
 		stats.Skipped = true
 		return nil
 	}
-	number := l.in.StepsSoFar + step + 1
-	rounding := func(of string) rng.Stream { return rng.New(l.Seed, rng.PurposeRounding, number, of, 0) }
-	own, value := l.Optimizer, l.Loss.Value
-	done, err := trainer.TakeStep(l.engine, own, value, number, l.in.StepsTotal, rounding("learn"))
+	take := func(engine *policy.Engine) (policy.StepStats, error) {
+		settings, err := stepSettings(l.Settings, l.in, step, engine == l.critic)
+		if err != nil {
+			return policy.StepStats{}, err
+		}
+		return engine.Step(settings)
+	}
+	done, err := take(l.engine)
 	stats.GradNorm, stats.HeadNorm, stats.Skipped = done.GradNorm, done.HeadNorm, done.Skipped
 	if err != nil || l.critic == nil {
 		return err
 	}
-	own.LearningRate, own.MaxGradNorm = cmp.Or(value.LearningRate, own.LearningRate), cmp.Or(value.MaxGradNorm, own.MaxGradNorm)
-	done, err = trainer.TakeStep(l.critic, own, loss.Value{}, number, l.in.StepsTotal, rounding("critic"))
+	done, err = take(l.critic)
 	stats.HeadNorm, stats.Skipped = done.GradNorm, stats.Skipped || done.Skipped
 	return err
+}
+
+// stepSettings are those of an optimizer step of the iteration, from 0, of the policy or
+// of a critic that is a model of its own.
+func stepSettings(s Settings, in Inputs, step int, critic bool) (policy.AdamW, error) {
+	number, of := in.StepsSoFar+step+1, "learn"
+	own, value := s.Optimizer, s.Loss.Value
+	if critic {
+		of = "critic"
+		own.LearningRate, own.MaxGradNorm = cmp.Or(value.LearningRate, own.LearningRate), cmp.Or(value.MaxGradNorm, own.MaxGradNorm)
+		value = loss.Value{}
+	}
+	return trainer.StepOf(own, value, number, in.StepsTotal, rng.New(s.Seed, rng.PurposeRounding, number, of, 0))
 }
 
 // saveReference refreshes the reference policy: ref ← α·policy + (1-α)·ref

@@ -1,22 +1,111 @@
 package learn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
-// recompute computes the learner's own log-probabilities of sequences under the
+// look is a pass over sequences under one policy, before the first optimizer step.
+type look struct {
+	name   string // for errors
+	folder string
+	as     recipe.Policy
+	own    **policy.Engine // the engine of what is trained, if that is the policy; else nil
+	pass   func(engine *policy.Engine) error
+}
+
+// looks lists what must be known of the units that are wanted before the first
+// optimizer step: the learner's log-probabilities of what our engine did not sample,
+// those under the reference policy, and a critic's values.
+func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
+	l.before = map[int32]*trainer.Sequence{}
+	units := l.unitsOf(wanted)
+	if len(units) == 0 {
+		return nil
+	}
+	all := l.oldLooks(ctx, wanted)
+	if l.Loss.KL.Coef != 0 {
+		all = append(all, l.referenceLook(ctx, units))
+	}
+	if !l.Advantage.Critic() {
+		return all
+	}
+	values := look{name: "values", folder: cmp.Or(l.in.Start, l.in.Policy), as: l.Policy}
+	of, engine := l.in.Policy, &l.engine
+	if l.in.Critic != "" {
+		values.folder, values.as = cmp.Or(l.in.StartCritic, l.in.Critic), l.Policy.OfCritic()
+		of, engine = l.in.Critic, &l.critic
+	}
+	if values.folder == of {
+		values.own = engine
+	}
+	values.pass = func(engine *policy.Engine) error { return l.estimateAdvantages(ctx, engine, wanted) }
+	return append(all, values)
+}
+
+// lookBefore takes the looks under policies that are not trained, each open alone.
+func (l *learner) lookBefore(ctx context.Context, looks []look) error {
+	for _, look := range looks {
+		if look.own != nil {
+			continue
+		}
+		engine, err := l.openPolicy(ctx, look.folder, look.as)
+		if err != nil {
+			return fmt.Errorf("%s: %w", look.name, err)
+		}
+		err = errors.Join(look.pass(engine), engine.Close())
+		debug.FreeOSMemory() // before the next policy takes as much
+		if err != nil {
+			return fmt.Errorf("%s: %w", look.name, err)
+		}
+	}
+	return nil
+}
+
+// lookWithTrained takes the looks under what is trained.
+func (l *learner) lookWithTrained(looks []look) error {
+	for _, look := range looks {
+		if look.own == nil {
+			continue
+		}
+		if err := look.pass(*look.own); err != nil {
+			return fmt.Errorf("%s: %w", look.name, err)
+		}
+	}
+	return nil
+}
+
+// referenceLook computes the log-probabilities under the reference policy, which is,
+// under policy.lora, what is adapted.
+func (l *learner) referenceLook(ctx context.Context, units []unit) look {
+	at := look{name: "reference policy", folder: l.in.Reference, as: l.Policy}
+	if l.Policy.LoRA != nil {
+		at.own = &l.engine
+	}
+	at.pass = func(engine *policy.Engine) error {
+		engine.SetAdapter(false)
+		defer engine.SetAdapter(true)
+		all := func(shard.Sequence) (bool, error) { return true, nil }
+		return l.logProbs(ctx, engine, units, all, func(s *trainer.Sequence, logProbs []float32) { s.Reference = logProbs })
+	}
+	return at
+}
+
+// oldLooks compute the learner's own log-probabilities of sequences under the
 // policy version that sampled them, unless our engine sampled them: then they are
-// what the batch holds, to the last bit. It must come before the first optimizer
-// step.
-func (l *learner) recompute(ctx context.Context, wanted func(unit) bool) error {
+// what the batch holds, to the last bit.
+func (l *learner) oldLooks(ctx context.Context, wanted func(unit) bool) []look {
 	units := map[int][]unit{} // by version
 	for _, r := range l.batch.Layout {
 		u := unit{int(r.OptimizerStep), int(r.Unit)}
@@ -29,76 +118,67 @@ func (l *learner) recompute(ctx context.Context, wanted func(unit) bool) error {
 			}
 		}
 	}
+	var all []look
 	for _, version := range slices.Sorted(maps.Keys(units)) {
-		if err := l.recomputeUnder(ctx, version, units[version]); err != nil {
-			return fmt.Errorf("log-probabilities under policy version %d: %w", version, err)
+		at := look{name: fmt.Sprintf("log-probabilities under policy version %d", version), folder: l.in.Policy, as: l.Policy}
+		if l.in.PolicyOf != nil {
+			at.folder = l.in.PolicyOf(version)
 		}
+		if at.folder == l.in.Policy {
+			at.own = &l.engine
+		}
+		at.pass = func(engine *policy.Engine) error {
+			chosen := func(s shard.Sequence) (bool, error) {
+				switch s.LogProbSource {
+				case shard.LogProbsEngine:
+					return false, nil
+				case shard.LogProbsServer, shard.LogProbsNone:
+					return int(s.PolicyVersion) == version, nil
+				}
+				return false, exitcode.Dataf("batch %q, instance %q sample %d: logprob_source is %q; engine, server and none are known", l.in.Batch, s.InstanceID, s.Sample, s.LogProbSource)
+			}
+			err := l.logProbs(ctx, engine, units[version], chosen, func(s *trainer.Sequence, logProbs []float32) { s.OldLogProbs = logProbs })
+			if err != nil {
+				return err
+			}
+			return l.checkServed(ctx, version, units[version][:1], chosen)
+		}
+		all = append(all, at)
 	}
-	return nil
+	return all
 }
 
-// recomputeUnder does so for what one policy version sampled of some units.
-func (l *learner) recomputeUnder(ctx context.Context, version int, units []unit) (err error) {
-	folder := l.in.Policy
-	if l.in.PolicyOf != nil {
-		folder = l.in.PolicyOf(version)
-	}
-	engine := l.engine
-	if folder != l.in.Policy {
-		if engine, err = l.openPolicy(ctx, folder, l.Policy); err != nil {
-			return err
-		}
-		defer engine.Close()
-	}
-	for i, u := range units {
+// logProbs computes the log-probabilities of the sequences of units that are chosen,
+// and keeps them.
+func (l *learner) logProbs(ctx context.Context, engine *policy.Engine, units []unit, choose func(shard.Sequence) (bool, error), keep func(s *trainer.Sequence, logProbs []float32)) error {
+	for _, u := range units {
 		sequences, err := l.batch.Unit(u.step, u.number)
 		if err != nil {
 			return err
 		}
 		var chosen []trainer.Sequence
 		for _, s := range sequences {
-			switch s.LogProbSource {
-			case shard.LogProbsEngine:
-				continue
-			case shard.LogProbsServer, shard.LogProbsNone:
-			default:
-				return exitcode.Dataf("batch %q, instance %q sample %d: logprob_source is %q; engine, server and none are known", l.in.Batch, s.InstanceID, s.Sample, s.LogProbSource)
+			wanted, err := choose(s)
+			if err != nil {
+				return err
 			}
-			if int(s.PolicyVersion) == version {
+			if wanted {
 				chosen = append(chosen, trainer.Sequence{Sequence: s})
 			}
 		}
-		own, err := l.logProbs(ctx, engine, chosen)
-		if err != nil {
-			return err
-		}
-		if i == 0 { // one unit shows which weights the server has
-			if err := l.checkServed(ctx, version, chosen, own); err != nil {
+		for _, micro := range l.microBatches(engine, chosen) {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-		}
-		for place, logProbs := range own {
-			l.computed(place).OldLogProbs = logProbs
+			batch := trainer.Pack(micro)
+			logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
+			if err := engine.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
+				return err
+			}
+			for i, s := range batch.Sequences {
+				keep(l.computed(s.Place), batch.Of(i, logProbs))
+			}
 		}
 	}
 	return nil
-}
-
-// logProbs are those of sequences under the policy of an engine, by their places.
-func (l *learner) logProbs(ctx context.Context, engine *policy.Engine, sequences []trainer.Sequence) (map[int32][]float32, error) {
-	own := map[int32][]float32{}
-	for _, micro := range l.microBatches(engine, sequences) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		batch := trainer.Pack(micro)
-		logProbs, entropy := make([]float32, len(batch.TokenIDs)), make([]float32, len(batch.TokenIDs))
-		if err := engine.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
-			return nil, err
-		}
-		for i, s := range batch.Sequences {
-			own[s.Place] = batch.Of(i, logProbs)
-		}
-	}
-	return own, nil
 }

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 
@@ -22,12 +23,13 @@ const (
 
 // checkServed refuses what a server has sampled with the weights of another version than
 // the one whose name it gave: the version before it, which a server that missed an update
-// still holds, or the first, which one that was started anew does. own are our
-// log-probabilities of the sequences under the version that was asked for.
-func (l *learner) checkServed(ctx context.Context, version int, sequences []trainer.Sequence, own map[int32][]float32) error {
-	asked, tokens := gap(sequences, own)
-	if l.Pinned || l.in.PolicyOf == nil || tokens < servedTokens || asked <= suspectNats {
-		return nil
+// still holds, or the first, which one that was started anew does. The sequences are those
+// of units that are chosen, whose log-probabilities under the version that was asked for
+// have been computed.
+func (l *learner) checkServed(ctx context.Context, version int, units []unit, choose func(shard.Sequence) (bool, error)) error {
+	asked, tokens, err := l.gap(units, choose, func(s *trainer.Sequence) []float32 { return s.OldLogProbs })
+	if err != nil || l.Pinned || l.in.PolicyOf == nil || tokens < servedTokens || asked <= suspectNats {
+		return err
 	}
 	for _, other := range []int{version - 1, 0} {
 		if other < 0 || other == version {
@@ -37,16 +39,11 @@ func (l *learner) checkServed(ctx context.Context, version int, sequences []trai
 		if _, err := os.Stat(folder); err != nil {
 			continue // it has been pruned
 		}
-		engine, err := backend.Open(folder, trainer.EngineOptions(l.Policy, l.process, l.Optimizer, false, l.Workload(l.batch.Longest())))
+		nats, err := l.gapUnder(ctx, folder, units, choose)
 		if err != nil {
 			return err
 		}
-		theirs, err := l.logProbs(ctx, engine, sequences)
-		engine.Close()
-		if err != nil {
-			return err
-		}
-		if nats, _ := gap(sequences, theirs); nats < asked/2 {
+		if nats < asked/2 {
 			return exitcode.WithHint(exitcode.Unavailablef("the server was asked for version %d of the policy and sampled with version %d: its log-probabilities of %d tokens are %.3f nats from ours under %d, and %.3f under %d",
 				version, other, tokens, asked, version, nats, other),
 				"restart the server, remove iter/%06d/rollout and what depends on it, and run again; rollout.remote.model accepts stale responses", l.in.Iteration)
@@ -55,19 +52,41 @@ func (l *learner) checkServed(ctx context.Context, version int, sequences []trai
 	return nil
 }
 
+// gapUnder is the gap under the policy in a folder.
+func (l *learner) gapUnder(ctx context.Context, folder string, units []unit, choose func(shard.Sequence) (bool, error)) (nats float64, err error) {
+	engine, err := backend.Open(folder, trainer.EngineOptions(l.Policy, l.process, l.Optimizer, false, l.Workload(l.batch.Longest())))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	ours := map[*trainer.Sequence][]float32{}
+	if err := l.logProbs(ctx, engine, units, choose, func(s *trainer.Sequence, logProbs []float32) { ours[s] = logProbs }); err != nil {
+		return 0, err
+	}
+	nats, _, err = l.gap(units, choose, func(s *trainer.Sequence) []float32 { return ours[s] })
+	return nats, err
+}
+
 // gap is the mean distance in nats of the log-probabilities that a server gave from ours,
 // and of how many tokens.
-func gap(sequences []trainer.Sequence, ours map[int32][]float32) (nats float64, tokens int) {
-	for _, s := range sequences {
-		if s.LogProbSource != shard.LogProbsServer {
-			continue
+func (l *learner) gap(units []unit, choose func(shard.Sequence) (bool, error), ours func(*trainer.Sequence) []float32) (nats float64, tokens int, err error) {
+	for _, u := range units {
+		sequences, err := l.batch.Unit(u.step, u.number)
+		if err != nil {
+			return 0, 0, err
 		}
-		for t, sampled := range s.LossMask {
-			if sampled {
-				nats += math.Abs(float64(s.OldLogProbs[t] - ours[s.Place][t]))
-				tokens++
+		for _, s := range sequences {
+			if is, err := choose(s); err != nil || !is || s.LogProbSource != shard.LogProbsServer {
+				continue // an error has been told of
+			}
+			own := ours(l.computed(s.Place))
+			for t, sampled := range s.LossMask {
+				if sampled {
+					nats += math.Abs(float64(s.OldLogProbs[t] - own[t]))
+					tokens++
+				}
 			}
 		}
 	}
-	return nats / float64(max(tokens, 1)), tokens
+	return nats / float64(max(tokens, 1)), tokens, nil
 }

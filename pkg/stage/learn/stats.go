@@ -29,6 +29,11 @@ func (s *stepStats) merge(o stepStats) {
 	s.AgeSum += o.AgeSum
 }
 
+// entropy is the mean of the learned tokens.
+func (s *stepStats) entropy() float64 {
+	return s.Objective.EntropySum / float64(max(1, s.Objective.Tokens))
+}
+
 // totals gathers the statistics of an iteration's optimizer steps.
 type totals struct {
 	steps, skipped int

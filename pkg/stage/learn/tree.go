@@ -41,9 +41,14 @@ type block struct{ start, level, sum int }
 // newTree is a tree of all units. The engine's accumulated gradients must be zero.
 func newTree(engine adder, units int) *tree { return &tree{engine: engine, last: units} }
 
+// unitsOfShards are the units [first, last) that shards [n, end) of so many have.
+func unitsOfShards(units, n, end, shards int) (first, last int) {
+	return units * n / shards, units * end / shards
+}
+
 // newPart is what a tree has of the units that shards [n, end) of so many have.
 func newPart(engine adder, units, n, end, shards int) *tree {
-	first, last := units*n/shards, units*end/shards
+	first, last := unitsOfShards(units, n, end, shards)
 	return &tree{engine: engine, first: first, last: last, next: first, part: true}
 }
 

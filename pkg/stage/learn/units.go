@@ -38,11 +38,12 @@ func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
 	for i := range read {
 		s := &sequences[i]
 		s.Sequence = read[i]
-		before := l.before[s.Place]
-		if before != nil && before.OldLogProbs != nil {
+		before := cmp.Or(l.before[s.Place], &trainer.Sequence{})
+		s.Reference = before.Reference
+		if before.OldLogProbs != nil {
 			s.ReplaceOld(before.OldLogProbs)
 		}
-		if before != nil && before.Advantages != nil {
+		if before.Advantages != nil {
 			s.Values, s.Returns, s.Advantages = before.Values, before.Returns, before.Advantages
 			continue
 		}
@@ -50,22 +51,6 @@ func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
 		s.ApplyFactors()
 	}
 	return sequences, nil
-}
-
-// prepare computes what of the units that are wanted must be known before the
-// first optimizer step.
-func (l *learner) prepare(ctx context.Context, wanted func(unit) bool) error {
-	l.before = map[int32]*trainer.Sequence{}
-	if err := l.recompute(ctx, wanted); err != nil {
-		return err
-	}
-	if !l.Advantage.Critic() {
-		return nil
-	}
-	if err := l.estimateAdvantages(ctx, wanted); err != nil {
-		return fmt.Errorf("values: %w", err)
-	}
-	return nil
 }
 
 // computed is what is known of a sequence before the first optimizer step.
@@ -145,15 +130,6 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 	batch := trainer.Pack(micro)
 	n := len(batch.TokenIDs)
 	logProbs, entropy := make([]float32, n), make([]float32, n)
-	var reference []float32
-	if l.reference != nil {
-		reference = make([]float32, n)
-		l.reference.SetAdapter(false)
-		if err := l.reference.Forward(batch.Batch, l.Sampling, reference, make([]float32, n)); err != nil {
-			return fmt.Errorf("reference policy: %w", err)
-		}
-		l.reference.SetAdapter(true)
-	}
 	if err := l.trained.Forward(batch.Batch, l.Sampling, logProbs, entropy); err != nil {
 		return err
 	}
@@ -171,8 +147,8 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if s.Sampler != nil {
 			tokens.Sampler = widen(s.Sampler)
 		}
-		if reference != nil {
-			tokens.Reference = widen(batch.Of(i, reference))
+		if s.Reference != nil {
+			tokens.Reference = widen(s.Reference)
 		}
 		gradient, err := loss.Coefficients(l.Loss, tokens)
 		if err != nil {

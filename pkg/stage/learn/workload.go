@@ -11,14 +11,13 @@ import (
 func Workload(s Settings, longest int) policy.Workload {
 	w := s.Passes.Workload(longest)
 	w.Sums = sumsOfStep(s.GradientUnits)
-	w.Beside = beside(s)
 	if s.Policy.Critic == recipe.CriticModel {
 		w.Twins = 1
 	}
 	return w
 }
 
-// GradientWorkload is that of a gradient shard.
+// GradientWorkload is that of a gradient shard, which holds no optimizer state.
 func GradientWorkload(s Settings, longest int) policy.Workload {
 	return reduceWorkload(s.GradientShards)(s, longest)
 }
@@ -27,7 +26,7 @@ func GradientWorkload(s Settings, longest int) policy.Workload {
 func reduceWorkload(tasks int) func(s Settings, longest int) policy.Workload {
 	return func(s Settings, longest int) policy.Workload {
 		w := Workload(s, longest)
-		w.Sums = sumsOfShard(s.GradientUnits, s.GradientShards, tasks)
+		w.Sums, w.Gradients = sumsOfShard(s.GradientUnits, s.GradientShards, tasks), true
 		return w
 	}
 }
@@ -40,26 +39,9 @@ func CriticWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
 	return w, s.Policy.Critic == recipe.CriticModel
 }
 
-// ReferenceWorkload is that of the reference policy; there is none where ok is
-// false.
+// ReferenceWorkload is that of the reference policy, which is open while none is
+// trained; there is none where ok is false. Under policy.lora the reference is what
+// is adapted.
 func ReferenceWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
-	return s.Passes.Workload(longest), hasReference(s)
-}
-
-// hasReference says whether a second policy is open. Under policy.lora the
-// reference is what is adapted.
-func hasReference(s Settings) bool { return s.Loss.KL.Coef != 0 && s.Policy.LoRA == nil }
-
-// beside is the number of policies that are open beside the one that is trained:
-// the reference, and one at a time of those whose log-probabilities (recompute)
-// or values (estimateAdvantages) are wanted before the first step.
-func beside(s Settings) int {
-	n := 0
-	if hasReference(s) {
-		n++
-	}
-	if s.Served || s.Advantage.Critic() && s.GradientShards > 1 {
-		n++
-	}
-	return n
+	return s.Passes.Workload(longest), s.Loss.KL.Coef != 0 && s.Policy.LoRA == nil
 }

@@ -24,6 +24,9 @@ type Sequence struct {
 	// Sampler is what a server said of its own log-probabilities, once
 	// OldLogProbs are the learner's; nil where the two are one.
 	Sampler []float32
+	// Reference are the log-probabilities under the reference policy; nil without a KL
+	// term.
+	Reference []float32
 	// Values are the critic's before the first optimizer step, and Returns what
 	// it should have predicted, where the mask is true; nil without a critic.
 	Values, Returns []float64
@@ -112,23 +115,32 @@ func SaveOptimizer(engine policy.Trainer, to string, attempt seal.Attempt, m sea
 	return err
 }
 
-// TakeStep applies the engine's gradients as optimizer step number step,
-// counted from 1, of total. A value head may have a learning rate, on the same
-// schedule, and a bound of its own. The stream rounds what is rounded randomly.
-func TakeStep(engine policy.Trainer, o loss.Optimizer, value loss.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+// StepOf is optimizer step number step, counted from 1, of total. A value head may
+// have a learning rate, on the same schedule, and a bound of its own. The stream
+// rounds what is rounded randomly.
+func StepOf(o loss.Optimizer, value loss.Value, step, total int, rounding rng.Stream) (policy.AdamW, error) {
 	rate, err := loss.LearningRate(o, step, total)
 	if err != nil {
-		return policy.StepStats{}, err
+		return policy.AdamW{}, err
 	}
 	head := policy.HeadAdamW{MaxGradNorm: value.MaxGradNorm}
 	if value.LearningRate > 0 {
 		o.LearningRate = value.LearningRate
 		if head.LearningRate, err = loss.LearningRate(o, step, total); err != nil {
-			return policy.StepStats{}, err
+			return policy.AdamW{}, err
 		}
 	}
-	return engine.Step(policy.AdamW{
+	return policy.AdamW{
 		LearningRate: rate, Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: o.Epsilon, WeightDecay: o.WeightDecay, MaxGradNorm: o.MaxGradNorm,
 		ValueHead: head, Rounding: rounding,
-	})
+	}, nil
+}
+
+// TakeStep applies the engine's gradients with [StepOf].
+func TakeStep(engine policy.Trainer, o loss.Optimizer, value loss.Value, step, total int, rounding rng.Stream) (policy.StepStats, error) {
+	settings, err := StepOf(o, value, step, total, rounding)
+	if err != nil {
+		return policy.StepStats{}, err
+	}
+	return engine.Step(settings)
 }

@@ -1,0 +1,239 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/safetensors"
+)
+
+// Parts is a model folder whose weights are read and written file by file. A value
+// head is a file after those of the weights.
+type Parts struct {
+	Tensors []policy.Tensor // as an engine trains them: those of Layout, then the value head
+	Files   []Part
+
+	source *folderSource
+	head   []float32 // nil for none
+}
+
+// Part is a file of a model folder.
+type Part struct {
+	Name    string
+	Tensors []int // of Parts, in the order of the file
+}
+
+// OpenParts opens a model folder, with its value head, or a new one, if that is wanted.
+func OpenParts(folder string, valueHead bool) (*Parts, error) {
+	source, err := openFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	p := &Parts{Tensors: source.Tensors(), source: source}
+	if err := p.list(folder, valueHead); err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	return p, nil
+}
+
+func (p *Parts) list(folder string, valueHead bool) error {
+	s := p.source
+	if _, stored := s.weights.at[policy.HeadName]; stored && s.config.TieWordEmbeddings {
+		return exitcode.WithHint(exitcode.Dataf("reading %q: it stores %s, which is tied to %s, a second time: it cannot be written file by file", folder, policy.HeadName, policy.EmbeddingName),
+			"lathe policy convert stores it once")
+	}
+	for _, file := range s.plan(p.Tensors) {
+		p.Files = append(p.Files, Part{Name: file.name, Tensors: file.from})
+	}
+	if !valueHead {
+		return nil
+	}
+	var err error
+	if p.head, err = LoadValueHead(folder, s.config); err != nil {
+		return err
+	}
+	if p.head == nil {
+		p.head = policy.NewValueHead(s.config)
+	}
+	p.Files = append(p.Files, Part{Name: ValueHeadFile, Tensors: []int{len(p.Tensors)}})
+	p.Tensors = append(p.Tensors, policy.ValueHeadLayout(s.config))
+	return nil
+}
+
+// Float32To fills dst with the elements from.. of a tensor.
+func (p *Parts) Float32To(dst []float32, index, from int) error {
+	if index == len(p.source.tensors) {
+		copy(dst, p.head[from:])
+		return nil
+	}
+	return p.source.Float32To(dst, index, from)
+}
+
+// Close ends the reading.
+func (p *Parts) Close() error { return p.source.Close() }
+
+// WriteFile writes a file as the folder has it, with other numbers, into another
+// folder. read fills dst with the elements from.. of a tensor, each once and in order.
+func (p *Parts) WriteFile(to string, file int, read func(dst []float32, index, from int) error) error {
+	planned := plannedFile{name: p.Files[file].Name, metadata: ofTorch(nil)}
+	if file < len(p.source.weights.files) {
+		planned.metadata = ofTorch(p.source.weights.files[file].Metadata)
+	}
+	for _, index := range p.Files[file].Tensors {
+		planned.add(index, p.Tensors[index].Name, p.Tensors[index])
+	}
+	return writePlanned(to, []plannedFile{planned}, false, func(dst []float32, index, from int) error {
+		if err := read(dst, index, from); err != nil {
+			return err
+		}
+		return policy.CheckFinite(dst, p.Tensors[index].Name, from)
+	})
+}
+
+// WriteRest writes what a folder has beside its weights: config.json, the index of
+// weights in several files, and all that [CarryFiles] carries.
+func (p *Parts) WriteRest(to string) error {
+	from := p.source.weights.folder
+	if err := carryConfig(to, from, p.source.tensors, p.source.tensors); err != nil {
+		return err
+	}
+	if p.source.weights.sharded {
+		if err := writeIndex(to, p.source.plan(p.source.tensors)); err != nil {
+			return err
+		}
+	}
+	return CarryFiles(to, from)
+}
+
+// State is the optimizer's state in a folder, of which tensors are read by name: all
+// in one file, or for each file of the policy one.
+type State struct {
+	Steps int // taken
+	path  string
+	files []*safetensors.File
+	at    map[string]*safetensors.File
+}
+
+// OptimizerPart is the name of the file of the optimizer's state that belongs to file
+// number i, from 0, of n of a policy.
+func OptimizerPart(i, n int) string {
+	if n == 1 {
+		return OptimizerFile
+	}
+	return fmt.Sprintf("optimizer-%05d-of-%05d.safetensors", i+1, n)
+}
+
+// OpenState opens the files of a folder of the optimizer's state that are wanted.
+func OpenState(folder string, wanted func(name string) bool) (*State, error) {
+	names, err := stateFiles(folder)
+	if err != nil {
+		return nil, err
+	}
+	s := &State{path: folder, at: map[string]*safetensors.File{}, Steps: -1}
+	for _, name := range names {
+		if !wanted(name) {
+			continue
+		}
+		if err := s.open(filepath.Join(folder, name)); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// stateFiles lists the files of a folder of the optimizer's state, in their order.
+func stateFiles(folder string) ([]string, error) {
+	f, _, err := plainfile.Open(filepath.Join(folder, OptimizerFile))
+	if err == nil {
+		return []string{OptimizerFile}, f.Close()
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names, globErr := filepath.Glob(filepath.Join(folder, "optimizer-*-of-*.safetensors"))
+	if globErr != nil || len(names) == 0 {
+		return nil, err
+	}
+	for i := range names {
+		names[i] = filepath.Base(names[i])
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		if want := OptimizerPart(i, len(names)); name != want {
+			return nil, exitcode.Dataf("reading %q: it has %d files of the optimizer's state, of which %q is missing", folder, len(names), want)
+		}
+	}
+	return names, nil
+}
+
+func (s *State) open(path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	steps, err := strconv.Atoi(f.Metadata["steps"])
+	if err != nil || steps < 0 || s.Steps >= 0 && steps != s.Steps {
+		return exitcode.Dataf("reading %q: the metadata has no number of steps, or another than the files before it", path)
+	}
+	s.Steps = steps
+	for _, info := range f.Tensors() {
+		if !info.DType.Float() {
+			return exitcode.Dataf("reading %q: tensor %q is %s; moments and master weights are F32 or BF16", path, info.Name, info.DType)
+		}
+		if s.at[info.Name] != nil {
+			return exitcode.Dataf("reading %q: tensor %q is in another file, too", path, info.Name)
+		}
+		s.at[info.Name] = f
+	}
+	return nil
+}
+
+// Read fills dst, all of a tensor, whose shape is that of like.
+func (s *State) Read(dst []float32, name string, like policy.Tensor) error {
+	f := s.at[name]
+	if f == nil {
+		return exitcode.Dataf("reading %q: there is no tensor %q: it must be the optimizer's state of this policy, with the same policy.dtype and optimizer.state", s.path, name)
+	}
+	info, _ := f.Lookup(name)
+	if err := checkInfo(info, like.Shape); err != nil {
+		return exitcode.Dataf("reading %q: %w", s.path, err)
+	}
+	if err := f.Float32To(dst, name); err != nil {
+		return err
+	}
+	if err := policy.CheckFinite(dst, name, 0); err != nil {
+		return exitcode.Dataf("reading %q: %w", s.path, err)
+	}
+	return nil
+}
+
+// Close ends the reading.
+func (s *State) Close() error {
+	var faults []error
+	for _, f := range s.files {
+		faults = append(faults, f.Close())
+	}
+	return errors.Join(faults...)
+}
+
+// SaveOptimizerPart writes a file of the optimizer's state.
+func SaveOptimizerPart(folder, name string, tensors []policy.Tensor, steps int) error {
+	return writeTensors(filepath.Join(folder, name), tensors, map[string]string{"format": "pt", "steps": strconv.Itoa(steps)})
+}
+
+// writeIndex writes the index of weights in several files.
+func writeIndex(folder string, files []plannedFile) error {
+	return WriteFile(filepath.Join(folder, IndexFile), func(w io.Writer) error {
+		_, err := w.Write(indexOf(files))
+		return err
+	})
+}
