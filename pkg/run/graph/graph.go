@@ -229,7 +229,7 @@ func (g Graph) allWaves(n Node) []Node {
 }
 
 // learnNeeds lists what an optimizer step starts from: the policy before it,
-// the reference policy, and those whose values or log-probabilities it compares
+// the reference policy, a teacher of this run, and those whose values or log-probabilities it compares
 // with and computes itself.
 func (g Graph) learnNeeds(n Node) []Node {
 	previous := g.LastLearn(n.Iteration - 1)
@@ -245,6 +245,9 @@ func (g Graph) learnNeeds(n Node) []Node {
 	}
 	if g.Recipe.Loss.KL.Coef != 0 {
 		needs = append(needs, g.LastLearn(g.ReferenceVersion(n.Iteration)))
+	}
+	if t := g.Recipe.Advantage.Teacher; t.Active() && t.Path == "" {
+		needs = append(needs, g.LastLearn(t.VersionAt(n.Iteration)))
 	}
 	return needs
 }

@@ -35,6 +35,12 @@ func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 			inputs.CriticOptimizer = graph.OptimizerOf(inputs.Critic)
 		}
 	}
+	if teacher := w.Run.Recipe.Advantage.Teacher; teacher.Active() {
+		inputs.Teacher = in.Policy(teacher.VersionAt(k))
+		if pinned := w.Run.Identity.Teacher; pinned != nil {
+			inputs.Teacher, inputs.TeacherSHA256 = pinned.Path, pinned.SHA256
+		}
+	}
 	switch {
 	case w.Run.Recipe.Policy.LoRA != nil:
 		inputs.Base = w.Output.Base()

@@ -44,10 +44,14 @@ func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
 		}
 		if before != nil && before.Advantages != nil {
 			s.Values, s.Returns, s.Advantages = before.Values, before.Returns, before.Advantages
-			continue
+		} else {
+			s.SpreadAdvantages()
+			s.ApplyFactors()
 		}
-		s.SpreadAdvantages()
-		s.ApplyFactors()
+		if before != nil && before.Teacher != nil {
+			s.Teacher = before.Teacher
+			s.Advantages = l.Advantage.Teacher.Add(s.Advantages, s.Teacher, s.OldLogProbs, s.LossMask)
+		}
 	}
 	return sequences, nil
 }
@@ -58,6 +62,11 @@ func (l *learner) prepare(ctx context.Context, wanted func(unit) bool) error {
 	l.before = map[int32]*trainer.Sequence{}
 	if err := l.recompute(ctx, wanted); err != nil {
 		return err
+	}
+	if l.Advantage.Teacher.Active() {
+		if err := l.teach(ctx, wanted); err != nil {
+			return fmt.Errorf("log-probabilities of the teacher: %w", err)
+		}
 	}
 	if !l.Advantage.Critic() {
 		return nil
@@ -182,6 +191,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if entropyCoefficients != nil {
 			batch.Set(i, entropyCoefficients, gradient.Entropy)
 		}
+		stats.Teacher.add(l.Advantage.Teacher, s)
 		stats.merge(stepStats{
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - 1 - int(s.PolicyVersion),
 		})

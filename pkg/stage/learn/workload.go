@@ -46,19 +46,25 @@ func ReferenceWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
 	return s.Passes.Workload(longest), hasReference(s)
 }
 
+// TeacherWorkload is that of a teacher that is open beside the policy, for a while; there is
+// none where ok is false.
+func TeacherWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
+	return s.Passes.Workload(longest), opensTeacher(s)
+}
+
 // hasReference says whether a second policy is open. Under policy.lora the
 // reference is what is adapted.
 func hasReference(s Settings) bool { return s.Loss.KL.Coef != 0 && s.Policy.LoRA == nil }
 
 // beside is the number of policies that are open beside the one that is trained:
-// the reference, and one at a time of those whose log-probabilities (recompute)
+// the reference, and one at a time of those whose log-probabilities (recompute, teach)
 // or values (estimateAdvantages) are wanted before the first step.
 func beside(s Settings) int {
 	n := 0
 	if hasReference(s) {
 		n++
 	}
-	if s.Served || s.Advantage.Critic() && s.GradientShards > 1 {
+	if s.Served || opensTeacher(s) || s.Advantage.Critic() && s.GradientShards > 1 {
 		n++
 	}
 	return n

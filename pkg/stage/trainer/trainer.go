@@ -24,6 +24,9 @@ type Sequence struct {
 	// Sampler is what a server said of its own log-probabilities, once
 	// OldLogProbs are the learner's; nil where the two are one.
 	Sampler []float32
+	// Teacher is the teacher's log-probability of each learned token; nil without a teacher,
+	// or where its prompt leaves no room.
+	Teacher []float32
 	// Values are the critic's before the first optimizer step, and Returns what
 	// it should have predicted, where the mask is true; nil without a critic.
 	Values, Returns []float64
