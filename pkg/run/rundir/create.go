@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -279,6 +280,10 @@ func (d *draft) tryPrompts(environment env.Env) error {
 		if err := learn.CheckTeacher(p.Chat, teacher.Path); err != nil {
 			return err
 		}
+	}
+	if turn := chat.RewritesTurn(p.Chat); turn > 0 && r.Rollout.Thinking == recipe.ThinkingRefuse && environment.Traits().Turns > 1 {
+		return exitcode.WithHint(exitcode.Usagef("the chat template of %q rewrites what the policy said in turn %d once more messages follow, such as its thinking, so that the policy would be trained on contexts that it is never shown elsewhere", d.identity.PolicySource, turn),
+			"say what stays: --set rollout.thinking=keep (all tokens, whatever the template shows) or --set rollout.thinking=drop (answers alone; each turn begins a new context)")
 	}
 	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, p)
 	if err != nil {
