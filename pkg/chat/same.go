@@ -39,7 +39,7 @@ func SameTokens(first, other Chat) error {
 		return strings.Join(names, ", ")
 	}
 	if x, y := name(first), name(other); x != y {
-		return exitcode.WithHint(exitcode.Usagef("its end tokens are %s, and the policy's are %s: it would judge the end of each response by another token", y, x),
+		return exitcode.WithHint(exitcode.Usagef("its end tokens are %s, and the policy's are %s: it would score the end of each response by another token", y, x),
 			"give both folders the same eos_token_id in generation_config.json, and templates that end a turn alike")
 	}
 	return nil

@@ -88,7 +88,7 @@ func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DTyp
 	var plans []gpuPlan
 	beside := int64(0) // what a learn task has opened before
 	for _, work := range gpuWork(r, stored, longest) {
-		if work.name != "critic" && work.name != "reference" && work.name != "teacher" {
+		if !slices.Contains([]string{"critic", "reference", teacherWork}, work.name) {
 			beside = 0
 		}
 		planned, shape := gpuPlan{Work: work.name}, config
@@ -152,13 +152,16 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		add("reference", nil, workload)
 	}
 	if workload, ok := learn.TeacherWorkload(settings, longest); ok {
-		add("teacher", nil, workload)
+		add(teacherWork, nil, workload)
 		all[len(all)-1].ofTeacher(r)
 	}
 	plain.ValueHead = false
 	add("rollout", nil, policy.Workload{Generate: true})
 	return all
 }
+
+// teacherWork is what a teacher that is open beside the policy is called.
+const teacherWork = "teacher policy"
 
 // ofTeacher gives the work the shape of the recipe's teacher, if its folder can be read
 // here: else it is counted as the policy.

@@ -20,7 +20,7 @@ func init() {
 	})
 }
 
-// Teacher is a policy that judges each token that was sampled. On-policy distillation
+// Teacher is a policy that scores each token that was sampled. On-policy distillation
 // (Thinking Machines, On-Policy Distillation, 2025) adds to the advantage of token y_t,
 // once rewards have made it,
 //
@@ -86,6 +86,9 @@ func (t Teacher) Add(advantages, teacher, old []float32, mask []bool) []float32 
 	}
 	return sums
 }
+
+// TeacherAlone reports whether the teacher's part is all of the advantage.
+func (a AdvantageSettings) TeacherAlone() bool { return a.Name == "teacher" }
 
 // byTeacher leaves the advantages to the learner, which adds the teacher's part.
 type byTeacher struct{}

@@ -24,8 +24,8 @@ func (r *Recipe) checkTeacher(c *config.Checker) {
 		}
 	}
 	if !t.Active() {
-		if r.Advantage.Name == "teacher" {
-			c.Add("advantage.teacher.coef", t.Coef, "must be above 0 for advantage.name teacher")
+		if r.Advantage.TeacherAlone() {
+			c.Add("advantage.teacher.coef", t.Coef, "must be above 0 for advantage.name %s", r.Advantage.Name)
 		}
 		if !own || t.Version != credit.TeacherCurrent || context && t.Context != credit.TeacherPrompt {
 			c.Add("advantage.teacher", nil, "is unused because advantage.teacher.coef is 0: set it, or leave the section out")

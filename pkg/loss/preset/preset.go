@@ -292,7 +292,7 @@ func distill() Objective {
 // to improve the answer: SDPO (Hübotter et al., arXiv 2601.20802) for the sampled token
 // alone, as TRL's distillation_mode sampled_token has it, with the teacher live. SDPO shows
 // the teacher a successful answer of the group, if there is one, and never the answer
-// that it judges: advantage.teacher.context improve_best is nearer to that.
+// that it scores: advantage.teacher.context improve_best is nearer to that.
 func selfDistill() Objective {
 	o := distill()
 	o.Advantage.Teacher.Context = credit.TeacherImprove

@@ -6,7 +6,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/credit"
 )
 
-// teacherPrompt words the prompt under which a teacher judges a trace, whose shard is
+// teacherPrompt words the prompt under which a teacher scores a trace, whose shard is
 // held, as JSON of its messages; empty for the policy's own prompt.
 func (r *reduction) teacherPrompt(held *tokens, g group, trace int) (string, error) {
 	if r.in.TeacherPrompt == nil {

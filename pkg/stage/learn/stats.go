@@ -94,9 +94,9 @@ func (s Settings) notePreset(m *seal.Manifest) error {
 
 // teacherStats are sums over learned tokens of what the teacher says.
 type teacherStats struct {
-	Tokens        int     `json:"tokens"`         // that it judged
+	Tokens        int     `json:"tokens"`         // that it scored
 	DifferenceSum float64 `json:"difference_sum"` // of the sampler's log-probability less the teacher's
-	NoRoom        int     `json:"no_room"`        // tokens of responses that it had no room to judge
+	NoRoom        int     `json:"no_room"`        // tokens of responses that it had no room to score
 }
 
 // add adds a sequence.
@@ -119,9 +119,10 @@ func (s *teacherStats) merge(o teacherStats) {
 	s.NoRoom += o.NoRoom
 }
 
-// note adds teacher_kl, an estimate of the divergence of the sampling policy from the
-// teacher in nats a token, and the share of tokens that the teacher had no room to judge.
-// Without a teacher there is neither.
+// note adds teacher_kl, the mean of the sampler's log-probability less the teacher's, in
+// nats a token, and the share of tokens that the teacher had no room to score.
+// Without a teacher there is neither. The first estimates the divergence from a teacher that
+// has not read the response; from another it may be below 0.
 func (s teacherStats) note(metrics map[string]float64) {
 	if s == (teacherStats{}) {
 		return
