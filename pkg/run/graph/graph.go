@@ -115,6 +115,13 @@ func (g Graph) RefreshesReference(k int) bool {
 	return kl.Coef != 0 && loss.RefreshDue(kl.RefEvery, k)
 }
 
+// TeacherVersion is the policy version of the run that teaches iteration k; ok is false
+// where none does.
+func (g Graph) TeacherVersion(k int) (version int, ok bool) {
+	t := g.Recipe.Advantage.Teacher
+	return t.VersionAt(k), t.Active() && t.Path == ""
+}
+
 // CriticPath is the folder of the critic that iteration k starts from, under
 // policy.critic model: at first the policy itself.
 func (g Graph) CriticPath(k int) string {
@@ -246,8 +253,8 @@ func (g Graph) learnNeeds(n Node) []Node {
 	if g.Recipe.Loss.KL.Coef != 0 {
 		needs = append(needs, g.LastLearn(g.ReferenceVersion(n.Iteration)))
 	}
-	if t := g.Recipe.Advantage.Teacher; t.Active() && t.Path == "" {
-		needs = append(needs, g.LastLearn(t.VersionAt(n.Iteration)))
+	if version, ok := g.TeacherVersion(n.Iteration); ok {
+		needs = append(needs, g.LastLearn(version))
 	}
 	return needs
 }
