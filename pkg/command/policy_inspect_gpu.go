@@ -91,8 +91,11 @@ func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DTyp
 		if work.name != "critic" {
 			beside = 0
 		}
-		planned := gpuPlan{Work: work.name}
-		plan, err := cuda.PlanFor(config, work.Case, free-beside)
+		planned, shape := gpuPlan{Work: work.name}, config
+		if work.shape != nil {
+			shape = *work.shape
+		}
+		plan, err := cuda.PlanFor(shape, work.Case, free-beside)
 		switch {
 		case err == nil:
 			planned.Plan = &plan
@@ -109,7 +112,8 @@ func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DTyp
 
 // work is an engine that a stage opens.
 type work struct {
-	name string
+	name  string
+	shape *policy.Config // of another policy than the one that is trained; nil for that
 	cuda.Case
 }
 
@@ -129,7 +133,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		if one.Workload = workload; optimizer != nil {
 			one.Train, one.State = true, backend.DTypes[optimizer.State]
 		}
-		all = append(all, work{name, one})
+		all = append(all, work{name: name, Case: one})
 	}
 	if r.WarmStart.Steps > 0 {
 		add("warm", &r.WarmStart.Optimizer, warm.Workload(warm.SettingsOf(r), longest))
@@ -151,9 +155,28 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 	if workload, ok := learn.ReferenceWorkload(settings, longest); ok {
 		add("reference", nil, workload)
 	}
+	if workload, ok := learn.TeacherWorkload(settings, longest); ok {
+		add(teacherWork, nil, workload)
+		all[len(all)-1].ofTeacher(r)
+	}
 	plain.ValueHead = false
 	add("rollout", nil, policy.Workload{Generate: true})
 	return all
+}
+
+// teacherWork is what a teacher that is open beside the policy is called.
+const teacherWork = "teacher policy"
+
+// ofTeacher gives the work the shape of the recipe's teacher, if its folder can be read
+// here: else it is counted as the policy.
+func (w *work) ofTeacher(r recipe.Recipe) {
+	folder, err := r.ResolveTeacher("")
+	if err != nil || folder == "" {
+		return
+	}
+	if shape, stored, err := shapeOf(folder); err == nil && shape != nil {
+		w.shape, w.DType, w.LoRA, w.Stored = shape, "", nil, slices.Sorted(maps.Keys(stored))
+	}
 }
 
 // byteUnits are the suffixes of sizes, longer ones before those that they end in.

@@ -1,6 +1,9 @@
 package credit
 
-import "github.com/lathe-rl/lathe/pkg/registry"
+import (
+	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/registry"
+)
 
 // ReasonNonPositive is the reason of [NonPositive] in the ledger.
 const ReasonNonPositive = "non_positive"
@@ -13,7 +16,8 @@ type NonPositive struct{}
 func init() {
 	SelectAxis.Register(registry.Choice[Select]{
 		Name: ReasonNonPositive, Summary: "drops segments whose advantage is not above 0 (FlipTS App. D)",
-		Make: func(any) (Select, error) { return NonPositive{}, nil },
+		Validate: func(c *config.Checker, _ any) { needsAdvantages(c, "select", ReasonNonPositive, ReasonNonPositive) },
+		Make:     func(any) (Select, error) { return NonPositive{}, nil },
 	})
 }
 

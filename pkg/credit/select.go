@@ -99,12 +99,18 @@ func init() {
 			const field = "select.min_advantage.magnitude"
 			least := settings.(*MinAdvantage).Magnitude
 			c.Positive(field, least)
-			if kind, _ := config.Find[string](c.Settings(), "advantage.name"); kind == "gae" {
-				c.Add(field, least, "has no meaning with advantage.name gae, whose advantages are not known before the learner's: leave min_advantage out")
-			}
+			needsAdvantages(c, field, ReasonMinAdvantage, least)
 		},
 		Make: func(settings any) (Select, error) { return *settings.(*MinAdvantage), nil },
 	})
+}
+
+// needsAdvantages refuses a choice of select that looks at advantages, which stands at a
+// field, where only the learner makes them.
+func needsAdvantages(c *config.Checker, field, choice string, value any) {
+	if name, _ := config.Find[string](c.Settings(), "advantage.name"); name == "gae" || name == "teacher" {
+		c.Add(field, value, "has no meaning with advantage.name %s, whose advantages are not known before the learner's: leave %s out", name, choice)
+	}
 }
 
 // after is what choices have in common that leave the statistics of the group

@@ -94,6 +94,7 @@ func (it *Iteration) learned(m map[string]float64, reference bool) {
 	it.OldKL, it.ClipShare = find(m, "old_kl_k3"), find(m, "clip_share")
 	it.RatioDeviationMax = find(m, "ratio_deviation_max")
 	it.FirstStepRatioDeviationMax = find(m, "first_step_ratio_deviation_max")
+	it.TeacherKL = find(m, "teacher_kl")
 	if reference {
 		it.ReferenceKL = find(m, "reference_kl")
 	}

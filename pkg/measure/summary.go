@@ -201,6 +201,7 @@ type Iteration struct {
 	Loss               *float64 `json:"loss"`
 	Entropy            *float64 `json:"entropy"`                      // nats per token
 	ReferenceKL        *float64 `json:"reference_kl"`                 // nats per token; null without a KL term
+	TeacherKL          *float64 `json:"teacher_kl,omitempty"`         // nats per token, of the sampled tokens; null without a teacher
 	ReferenceReplaced  bool     `json:"reference_replaced,omitempty"` // by the policy that the iteration ends with
 	OldKL              *float64 `json:"old_kl"`                       // k3 of sampler and learner's policy, nats per token
 	GradNorm           *float64 `json:"grad_norm"`                    // before clipping, mean over optimizer steps

@@ -42,7 +42,7 @@ func Defaults() Recipe {
 		Curriculum: Curriculum{Name: curriculum.Axis.Default(), Variants: curriculum.Axis.Variants()},
 		Rollout: Rollout{
 			Prompts: 128, Group: 8, MaxNewTokens: 1024,
-			Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
+			Thinking: ThinkingRefuse, Temperature: 1, TopK: 0, TopP: 1, Shards: 1,
 		},
 		Score:     Score{Embedding: "none", Embed: EmbedResponse},
 		Scaffold:  Scaffold{Name: scaffold.Axis.Default(), Variants: scaffold.Axis.Variants()},

@@ -26,6 +26,15 @@ func (w WarmStart) ResolvePool(folder string) (string, error) {
 	return config.ResolvePath(w.Pool, folder)
 }
 
+// ResolveTeacher gives the teacher's folder as a path that can be opened, relative to a
+// folder; empty for none.
+func (r *Recipe) ResolveTeacher(folder string) (string, error) {
+	if !r.Advantage.Teacher.Active() || r.Advantage.Teacher.Path == "" {
+		return "", nil
+	}
+	return config.ResolvePath(r.Advantage.Teacher.Path, folder)
+}
+
 // Resolve gives the address of the server with the environment's variables in
 // it, and the server's key.
 func (r *Remote) Resolve() (url, key string, err error) {

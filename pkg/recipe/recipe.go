@@ -226,17 +226,18 @@ func (Advantage) Choices(field string) []string {
 
 // Rollout says how responses are sampled.
 type Rollout struct {
-	Prompts            int      `yaml:"prompts"`                // B, instances per iteration
-	Group              int      `yaml:"group"`                  // G, responses per instance
-	MaxNewTokens       int      `yaml:"max_new_tokens"`         // bound on the tokens of one response
-	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn"` // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
-	Stop               []string `yaml:"stop"`                   // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
-	IncludeStop        bool     `yaml:"include_stop"`           // whether the response's text has the stop string at its end; its tokens always have it
-	Temperature        float64  `yaml:"temperature"`            // what logits are divided by; 0.0001 or more
-	TopK               int      `yaml:"top_k"`                  // 0 keeps all
-	TopP               float64  `yaml:"top_p"`                  // 1 keeps all
-	Shards             int      `yaml:"shards"`                 // array tasks; no number changes the result
-	Remote             *Remote  `yaml:"remote"`                 // a server that samples instead of our engine; null for none
+	Prompts            int      `yaml:"prompts"`                             // B, instances per iteration
+	Group              int      `yaml:"group"`                               // G, responses per instance
+	MaxNewTokens       int      `yaml:"max_new_tokens"`                      // bound on the tokens of one response
+	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn"`              // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
+	Stop               []string `yaml:"stop"`                                // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
+	IncludeStop        bool     `yaml:"include_stop"`                        // whether the response's text has the stop string at its end; its tokens always have it
+	Thinking           string   `yaml:"thinking" choices:"refuse,keep,drop"` // what of a turn stays in the policy's context once more messages follow, where the policy thinks before it answers (<think>): keep, all tokens as they were sampled, whatever the chat template would show; drop, the answers: each later turn begins a new context, and is learned from in a row of its own; refuse, as keep, but a run of several turns is not made with a template that takes thinking away, as Qwen3's does
+	Temperature        float64  `yaml:"temperature"`                         // what logits are divided by; 0.0001 or more
+	TopK               int      `yaml:"top_k"`                               // 0 keeps all
+	TopP               float64  `yaml:"top_p"`                               // 1 keeps all
+	Shards             int      `yaml:"shards"`                              // array tasks; no number changes the result
+	Remote             *Remote  `yaml:"remote"`                              // a server that samples instead of our engine; null for none
 }
 
 // NewTokens is the bound on the tokens of each turn's response, where the last

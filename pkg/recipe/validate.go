@@ -37,6 +37,7 @@ func (r *Recipe) validate(what string) error {
 	r.checkScore(c)
 	r.Advantage.Validate(c, r.Policy.Critic, r.Rollout.Group)
 	r.Loss.Validate(c, loss.Around{Prompts: r.Rollout.Prompts, Adapter: r.Policy.LoRA != nil})
+	r.checkTeacher(c)
 	r.checkChoices(c)
 	r.Optimizer.Validate(c, "optimizer")
 	r.checkSchedule(c)

@@ -34,6 +34,7 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 	if !(o.Temperature >= minTemperature) {
 		c.Add("rollout.temperature", o.Temperature, "must be %g or more: at 0 all responses of a group are the same", minTemperature)
 	}
+	r.checkThinking(c)
 	c.AtLeast("rollout.top_k", o.TopK, 0)
 	if !(float32(o.TopP) > 0 && o.TopP <= 1) { // engines take a float32, of which 0 keeps all
 		c.Add("rollout.top_p", o.TopP, "must be above 0 and at most 1, which keeps all")

@@ -31,6 +31,13 @@ func FolderDigest(files []File) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// ContentSHA256 digests what lies at a path, which need not be sealed, as a manifest's
+// sha256: a file, or all files of a folder.
+func ContentSHA256(ctx context.Context, path string) (string, error) {
+	found, err := measure(ctx, path)
+	return found.sha256, err
+}
+
 // digestBytes measures a file that has been read.
 func digestBytes(data []byte) digest {
 	sum := sha256.Sum256(data)

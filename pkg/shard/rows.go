@@ -329,6 +329,9 @@ type Sequence struct {
 	OptimizerStep    int32 // the optimizer step of the iteration that trains on it, from 0
 	Unit             int32 // the gradient unit inside the step that holds it, from 0
 	Place            int32 // among all sequences of the batch, in the order in which they are learned from
+	// TeacherPrompt is the prompt under which a teacher scores the response
+	// (advantage.teacher.context), as JSON of its messages; empty for the policy's own.
+	TeacherPrompt string
 }
 
 // Metric is a row of metrics.parquet, in long format.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
+	"github.com/lathe-rl/lathe/pkg/credit"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -129,9 +131,24 @@ func (o LearnOptions) plain(ctx context.Context, out io.Writer) error {
 	if p.Recipe.Loss.KL.Coef != 0 {
 		inputs.Reference = o.Policy
 	}
+	if inputs.Teacher, err = plainTeacher(p.Recipe, o.Recipe, o.Policy); err != nil {
+		return err
+	}
 	m, err := learn.Run(ctx, p.Job, learn.SettingsOf(p.Recipe), inputs)
 	if err != nil {
 		return err
 	}
 	return plain.PrintSealed(out, m, o.Out)
+}
+
+// plainTeacher is the folder of a recipe's teacher; empty for none.
+func plainTeacher(r recipe.Recipe, recipePath, policy string) (string, error) {
+	t := r.Advantage.Teacher
+	switch {
+	case t.Active() && t.Path == "" && t.Version != credit.TeacherCurrent:
+		return "", exitcode.Usagef("advantage.teacher.version %d: only a run has versions; set advantage.teacher.path to the folder", t.Version)
+	case t.Active() && t.Path == "":
+		return policy, nil
+	}
+	return r.ResolveTeacher(filepath.Dir(recipePath))
 }

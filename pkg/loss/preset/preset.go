@@ -84,15 +84,20 @@ func init() {
 	register("gspo", "GSPO (Zheng et al.): one ratio for a response", gspo)
 	register("rloo", "RLOO (Ahmadian et al.): less the mean of the others", rloo)
 	register("reinforce", "REINFORCE (Williams) without a baseline", reinforce)
+	register("distill", "on-policy distillation (Thinking Machines): a teacher's log-probabilities are the advantage", distill)
+	register("self-distill", "self-distillation: the teacher is the policy, told in its prompt what became of the answer (SDPO, OPSD)", selfDistill)
 	register("nll", "supervised learning on the responses that earned at least half the reward", nll)
 }
+
+// noTeacher has no part in advantages; one would be the policy under its own prompt.
+var noTeacher = credit.Teacher{Version: credit.TeacherCurrent, Context: credit.TeacherPrompt}
 
 // groupStandardised is (r - mean) / (std + epsilon).
 func groupStandardised(ddof int, epsilon float64) credit.AdvantageSettings {
 	return credit.AdvantageSettings{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "std", DDof: ddof, Epsilon: epsilon,
-		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
+		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1, Teacher: noTeacher,
 	}
 }
 
@@ -101,7 +106,7 @@ func groupCentred() credit.AdvantageSettings {
 	return credit.AdvantageSettings{
 		Name: "group", Gamma: 1, Lambda: 0.95, Masked: "skip",
 		Baseline: "mean", Scale: "none", DDof: 1,
-		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1,
+		ZeroScale: "divide", GroupOfOne: "zero", WhiteningDDof: 1, Teacher: noTeacher,
 	}
 }
 
@@ -271,6 +276,28 @@ func klCov() Objective {
 
 // unbounded is an upper bound that no ratio reaches.
 const unbounded = 1e9
+
+// distill is on-policy distillation as Thinking Machines has it (On-Policy Distillation,
+// 2025, and the tinker-cookbook's train_on_policy): the advantage of a token is the
+// teacher's log-probability less the policy's, with coefficient 1 and discount 0; rewards
+// have no part; the importance ratio is not clipped. Its sum over tokens is a mean over
+// them here. The recipe names the teacher: advantage.teacher.path or version.
+func distill() Objective {
+	advantage := rewards()
+	advantage.Name, advantage.Teacher.Coef = "teacher", 1
+	return with(advantage, nil, "token_mean", clipped(1, unbounded))
+}
+
+// selfDistill is distill with the policy as its own teacher, under the environment's prompt
+// to improve the answer: SDPO (Hübotter et al., arXiv 2601.20802) for the sampled token
+// alone, as TRL's distillation_mode sampled_token has it, with the teacher live. SDPO shows
+// the teacher a successful answer of the group, if there is one, and never the answer
+// that it scores: advantage.teacher.context improve_best is nearer to that.
+func selfDistill() Objective {
+	o := distill()
+	o.Advantage.Teacher.Context = credit.TeacherImprove
+	return o
+}
 
 // openInstructGRPO is open-instruct with its defaults: centred advantages,
 // constant groups dropped, clip 0.2 and 0.272, the mean over tokens, β = 0.05

@@ -46,6 +46,8 @@ advantage.epsilon: 1e-06
 advantage.zero_scale: divide
 advantage.group_of_one: zero
 advantage.whitening_ddof: 1
+advantage.teacher.version: current
+advantage.teacher.context: prompt
 weight: token_mean
 loss.kind: clip
 loss.clip_low: 0.2
@@ -99,16 +101,18 @@ var sources = map[string]string{
 		loss.kl.gradient: k2
 		loss.kl.input_clamp: 20
 		loss.kl.output_clamp: 10`,
-	"drgrpo":     centred + "weight: seq_mean_token_sum_norm",
-	"dapo":       "select: [constant_group, overlong]\nloss.clip_high: 0.28\ndynamic_sampling: true",
-	"cispo":      "loss.kind: cispo\nloss.clip_low: 1\nloss.clip_high: 0.28\nloss.ratio_clamp: 20",
-	"gspo":       "loss.kind: gspo\nloss.clip_low: 0.0003\nloss.clip_high: 0.0004\nweight: seq_mean_token_mean",
-	"rloo":       centred + "advantage.baseline: leave_one_out\nselect: [min_group]\nloss.kind: reinforce\nweight: seq_mean_token_sum",
-	"reinforce":  bare + "loss.kind: reinforce\nweight: seq_mean_token_sum",
-	"nll":        bare + "select: [min_advantage]\nloss.kind: nll",
-	"ppo":        vanilla + critic,
-	"verl-ppo":   vanilla + bare + "advantage.whitening: true",
-	"mle-agents": vanilla + critic + rlMLETable3,
+	"drgrpo":       centred + "weight: seq_mean_token_sum_norm",
+	"dapo":         "select: [constant_group, overlong]\nloss.clip_high: 0.28\ndynamic_sampling: true",
+	"cispo":        "loss.kind: cispo\nloss.clip_low: 1\nloss.clip_high: 0.28\nloss.ratio_clamp: 20",
+	"gspo":         "loss.kind: gspo\nloss.clip_low: 0.0003\nloss.clip_high: 0.0004\nweight: seq_mean_token_mean",
+	"rloo":         centred + "advantage.baseline: leave_one_out\nselect: [min_group]\nloss.kind: reinforce\nweight: seq_mean_token_sum",
+	"reinforce":    bare + "loss.kind: reinforce\nweight: seq_mean_token_sum",
+	"distill":      bare + teacher,
+	"self-distill": bare + teacher + "\nadvantage.teacher.context: improve",
+	"nll":          bare + "select: [min_advantage]\nloss.kind: nll",
+	"ppo":          vanilla + critic,
+	"verl-ppo":     vanilla + bare + "advantage.whitening: true",
+	"mle-agents":   vanilla + critic + rlMLETable3,
 }
 
 // rlMLETable3 is RL-MLE Tab. 3 beside PPO: critic_cliprange_value, ppo_gamma and ppo_lam
@@ -120,6 +124,15 @@ const rlMLETable3 = `
 	loss.value.coef: 1
 	loss.value.learning_rate: 1e-05
 	loss.value.max_grad_norm: 1`
+
+// teacher is what on-policy distillation has: the advantage is the teacher's
+// log-probability less the policy's, and no ratio is clipped (tinker-cookbook,
+// distillation/train_on_policy: kl_penalty_coef 1, kl_discount_factor 0, importance_sampling).
+const teacher = `
+	advantage.name: teacher
+	advantage.teacher.coef: 1
+	loss.clip_low: 1
+	loss.clip_high: 1e+09`
 
 func fields(t *testing.T, texts ...string) map[string]string {
 	t.Helper()

@@ -127,6 +127,13 @@ func (g Graph) RefreshesReference(k int) bool {
 	return kl.Coef != 0 && loss.RefreshDue(kl.RefEvery, k)
 }
 
+// TeacherVersion is the policy version of the run that teaches iteration k; ok is false
+// where none does.
+func (g Graph) TeacherVersion(k int) (version int, ok bool) {
+	t := g.Recipe.Advantage.Teacher
+	return t.VersionAt(k), t.Active() && t.Path == ""
+}
+
 // CriticPath is the folder of the critic that iteration k starts from, under
 // policy.critic model: at first the policy itself.
 func (g Graph) CriticPath(k int) string {
@@ -246,7 +253,7 @@ func (g Graph) allWaves(n Node) []Node {
 }
 
 // learnNeeds lists what an optimizer step starts from: the policy before it,
-// the reference policy, and those whose values or log-probabilities it compares
+// the reference policy, a teacher of this run, and those whose values or log-probabilities it compares
 // with and computes itself.
 func (g Graph) learnNeeds(n Node) []Node {
 	previous := g.LastLearn(n.Iteration - 1)
@@ -262,6 +269,9 @@ func (g Graph) learnNeeds(n Node) []Node {
 	}
 	if g.Recipe.Loss.KL.Coef != 0 {
 		needs = append(needs, g.LastLearn(g.ReferenceVersion(n.Iteration)))
+	}
+	if version, ok := g.TeacherVersion(n.Iteration); ok {
+		needs = append(needs, g.LastLearn(version))
 	}
 	return needs
 }

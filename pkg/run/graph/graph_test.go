@@ -140,6 +140,24 @@ func TestWarmChunks(t *testing.T) {
 	}
 }
 
+// A teacher that is a version of the run is needed by the optimizer steps that it teaches,
+// also by those after the first, where the policy is another.
+func TestTeacherIsNeeded(t *testing.T) {
+	t.Parallel()
+	version := func(k int) graph.Node { return graph.Node{Stage: graph.StageLearn, Iteration: k} }
+	first := planned(t, "advantage.teacher={coef: 1, version: 1}", "schedule.iterations=4", "loss.kl.coef=0")
+	for k, want := range map[int]graph.Node{2: version(1), 4: version(1)} {
+		if needs := first.Needs(version(k)); !slices.Contains(needs, want) {
+			t.Errorf("iteration %d needs %v, want %v among them", k, needs, want)
+		}
+	}
+	self := planned(t, "advantage.teacher={coef: 1, context: improve}", "schedule.iterations=4", "schedule.gradient_shards=2", "loss.mini_batches=2", "loss.kl.coef=0")
+	step := graph.Node{Stage: graph.StageGradient, Iteration: 3, Step: 1}
+	if needs := self.Needs(step); !slices.Contains(needs, self.LastLearn(2)) {
+		t.Errorf("step 1 of iteration 3 needs %v, want %v among them", needs, self.LastLearn(2))
+	}
+}
+
 // TestReferenceVersion: iteration k learns with the last multiple of M below
 // k; iterations that are multiples of M leave a new reference behind.
 func TestReferenceVersion(t *testing.T) {

@@ -107,8 +107,11 @@ func kept(g graph.Graph, every int) map[graph.Node]bool {
 	for k := 0; k <= last; k++ {
 		if k%every == 0 || k == last {
 			kept[g.LastLearn(k)] = true
-			// To go on from a version takes its reference policy.
+			// To go on from a version takes its reference policy, and its teacher.
 			kept[g.LastLearn(g.ReferenceVersion(k+1))] = true
+			if version, ok := g.TeacherVersion(k + 1); ok {
+				kept[g.LastLearn(version)] = true
+			}
 		}
 	}
 	return kept

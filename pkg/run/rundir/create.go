@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -25,6 +26,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
@@ -116,6 +118,9 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 	if err := d.pinPool(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.pinTeacher(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.readTasks(); err != nil {
 		return nil, err
 	}
@@ -151,12 +156,17 @@ func (d *draft) identify() error {
 	if d.identity.PolicySource, err = r.Policy.Resolve(folder); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(d.identity.PolicySource, "config.json")); err != nil {
-		return exitcode.WithHint(exitcode.Usagef("policy.path: %q is not a policy folder: %w", d.identity.PolicySource, err),
+	return checkPolicyFolder("policy.path", d.identity.PolicySource)
+}
+
+// checkPolicyFolder refuses what a field names if it is no policy that can be read.
+func checkPolicyFolder(field, folder string) error {
+	if _, err := os.Stat(filepath.Join(folder, "config.json")); err != nil {
+		return exitcode.WithHint(exitcode.Usagef("%s: %q is not a policy folder: %w", field, folder, err),
 			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}
-	if _, err := checkpoint.LoadConfig(d.identity.PolicySource); err != nil {
-		return fmt.Errorf("policy.path: %w", err)
+	if _, err := checkpoint.LoadConfig(folder); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
 }
@@ -173,6 +183,24 @@ func (d *draft) pinPool(ctx context.Context) error {
 	}
 	d.identity.Pool = &DataFile{Path: path, SHA256: m.ContentSHA256}
 	return nil
+}
+
+// pinTeacher says which folder teaches.
+func (d *draft) pinTeacher(ctx context.Context) error {
+	path, err := d.resolved.Recipe.ResolveTeacher(d.identity.RecipeFolder)
+	if path == "" || err != nil {
+		return err
+	}
+	const field = "advantage.teacher.path"
+	if adapter, err := checkpoint.IsAdapter(path); err == nil && adapter {
+		return exitcode.WithHint(exitcode.Usagef("%s: %q is an adapter", field, path), "make one policy of adapter and base: lathe policy merge --model %s --out FOLDER", path)
+	}
+	if err := checkPolicyFolder(field, path); err != nil {
+		return err
+	}
+	d.identity.Teacher = &DataFile{Path: path}
+	d.identity.Teacher.SHA256, err = seal.ContentSHA256(ctx, path)
+	return err
 }
 
 // takeScores names the run whose scores are taken.
@@ -247,6 +275,15 @@ func (d *draft) tryPrompts(environment env.Env) error {
 		return fmt.Errorf("policy.path: %w", err)
 	case err != nil || p.Chat == nil:
 		return err
+	}
+	if teacher := d.identity.Teacher; teacher != nil {
+		if err := learn.CheckTeacher(p.Chat, teacher.Path); err != nil {
+			return err
+		}
+	}
+	if turn := chat.RewritesTurn(p.Chat); turn > 0 && r.Rollout.Thinking == recipe.ThinkingRefuse && environment.Traits().Turns > 1 {
+		return exitcode.WithHint(exitcode.Usagef("the chat template of %q rewrites what the policy said in turn %d once more messages follow, such as its thinking, so that the policy would be trained on contexts that it is never shown elsewhere", d.identity.PolicySource, turn),
+			"say what stays: --set rollout.thinking=keep (all tokens, whatever the template shows) or --set rollout.thinking=drop (answers alone; each turn begins a new context)")
 	}
 	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, p)
 	if err != nil {

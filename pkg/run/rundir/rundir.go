@@ -41,6 +41,7 @@ type Identity struct {
 	PolicySource     string     `json:"policy_source"`             // folder that policy v000000 was copied from; empty for a new policy
 	Origin           *Origin    `json:"origin,omitempty"`          // the run that policy_source is a version of
 	Pool             *DataFile  `json:"pool,omitempty"`            // that the warm start learns from, by the digest of its content
+	Teacher          *DataFile  `json:"teacher,omitempty"`         // folder of advantage.teacher.path, by the digest of its files
 	WarmStartData    []DataFile `json:"warm_start_data,omitempty"` // files of warm_start.data
 	Scores           string     `json:"scores,omitempty"`          // folder of a run whose scores are taken where they are of the same responses
 	BinaryVersion    string     `json:"binary_version"`

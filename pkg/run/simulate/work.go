@@ -76,6 +76,9 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 	if g.Recipe.Loss.KL.Coef != 0 && g.Recipe.Policy.LoRA == nil {
 		moved.read += s.Policy // the reference
 	}
+	if g.Recipe.Advantage.Teacher.Path != "" {
+		moved.read += s.Policy // the teacher, taken to be as large
+	}
 	for _, part := range summed(g, t) {
 		moved.read += s.Gradient * sums(g, part)
 		moved.summed++

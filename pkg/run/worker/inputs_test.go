@@ -92,6 +92,18 @@ func TestLearnInputs(t *testing.T) {
 		t.Errorf("version 7 lies in %s", got)
 	}
 
+	self := of(t, "/run", "advantage.teacher={coef: 1, context: improve}", "schedule.iterations=3")
+	for k, want := range map[int]string{1: "/run/policy/v000000", 3: "/run/policy/v000002"} {
+		if in := self.stepInputs(task(k, 0, 0)); in.Teacher != want || in.TeacherSHA256 != "" {
+			t.Errorf("iteration %d: the policy is taught by %q, want %q", k, in.Teacher, want)
+		}
+	}
+	folder := of(t, "/run", "advantage.teacher={coef: 1, path: ../t}")
+	folder.Run.Identity.Teacher = &rundir.DataFile{Path: "/t", SHA256: "aa"}
+	if in := folder.stepInputs(task(2, 0, 0)); in.Teacher != "/t" || in.TeacherSHA256 != "aa" {
+		t.Errorf("a folder: %q %q", in.Teacher, in.TeacherSHA256)
+	}
+
 	sharded := of(t, "/run", append(steps, "schedule.gradient_shards=3", "schedule.gradient_fan_in=2")...)
 	between := sharded.stepInputs(task(2, 1, 0))
 	diff(t, "a step between", learn.Inputs{

@@ -35,6 +35,11 @@ func (w *Worker) learnInputs(t graph.Task) learn.Inputs {
 			inputs.CriticOptimizer = graph.OptimizerOf(inputs.Critic)
 		}
 	}
+	if version, ok := g.TeacherVersion(k); ok {
+		inputs.Teacher = in.Policy(version)
+	} else if pinned := w.Run.Identity.Teacher; pinned != nil {
+		inputs.Teacher, inputs.TeacherSHA256 = pinned.Path, pinned.SHA256
+	}
 	switch {
 	case w.Run.Recipe.Policy.LoRA != nil:
 		inputs.Base = w.Output.Base()

@@ -43,6 +43,9 @@ var batchFields = []arrow.Field{
 	{Name: "logprob_source", Type: arrow.BinaryTypes.String},
 }
 
+// teacherPrompt is a column more, of schema minor version 1, in batches that have one.
+var teacherPrompt = arrow.Field{Name: "teacher_prompt", Type: arrow.BinaryTypes.String}
+
 // listOf is a list whose items are never null.
 func listOf(t arrow.DataType) arrow.DataType { return arrow.ListOfNonNullable(t) }
 
@@ -86,6 +89,8 @@ type BatchRecord struct {
 	// Versions are the policies that sampled sequences whose log-probabilities
 	// are not our engine's.
 	Versions []int32 `json:"versions,omitempty"`
+	// TeacherPrompts says that the sequences have prompts for a teacher. Records agree.
+	TeacherPrompts bool `json:"teacher_prompts,omitempty"`
 }
 
 // A record batch ends where the unit does, or with so many tokens or sequences.
@@ -116,6 +121,16 @@ func (l *BatchLayout) Add(s *shard.Sequence, tokens int) {
 	}
 }
 
+// AddTeacherPrompts says that the sequences have prompts for a teacher.
+func (l BatchLayout) AddTeacherPrompts() {
+	for i := range l {
+		l[i].TeacherPrompts = true
+	}
+}
+
+// teacherPrompts reports whether the sequences have prompts for a teacher.
+func (l BatchLayout) teacherPrompts() bool { return len(l) > 0 && l[0].TeacherPrompts }
+
 // recordsKey is the metadata key under which a batch lists its record batches.
 const recordsKey = "records"
 
@@ -128,6 +143,9 @@ func layoutOf(sequences []shard.Sequence) BatchLayout {
 	var layout BatchLayout
 	for i := range sequences {
 		layout.Add(&sequences[i], len(sequences[i].TokenIDs))
+	}
+	if slices.ContainsFunc(sequences, func(s shard.Sequence) bool { return s.TeacherPrompt != "" }) {
+		layout.AddTeacherPrompts()
 	}
 	return layout
 }
@@ -146,7 +164,7 @@ func WriteBatchFrom(path string, layout BatchLayout, next func(rows int) ([]shar
 	if err != nil {
 		return seal.Manifest{}, exitcode.Bugf("encoding %q: %w", path, err)
 	}
-	m.Schema, m.Rows = batchSchema, 0
+	m.Schema, m.Rows = layout.schema(), 0
 	for _, r := range layout {
 		m.Rows += int64(r.Rows)
 	}
@@ -168,11 +186,23 @@ func batchArrowSchema(layout BatchLayout) (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := arrowMetadata(batchSchema, map[string]string{recordsKey: string(records)})
+	metadata, err := arrowMetadata(layout.schema(), map[string]string{recordsKey: string(records)})
 	if err != nil {
 		return nil, err
 	}
-	return arrow.NewSchema(batchFields, metadata), nil
+	fields := batchFields
+	if layout.teacherPrompts() {
+		fields = append(slices.Clip(fields), teacherPrompt)
+	}
+	return arrow.NewSchema(fields, metadata), nil
+}
+
+func (l BatchLayout) schema() seal.Schema {
+	schema := batchSchema
+	if l.teacherPrompts() {
+		schema.Minor = 1
+	}
+	return schema
 }
 
 // encodeBatch writes the record batches of a layout.
@@ -241,6 +271,9 @@ func sequencesRecord(schema *arrow.Schema, sequences []shard.Sequence) arrow.Rec
 			b.Field(12 + j).(*array.Int32Builder).Append(v)
 		}
 		b.Field(18).(*array.StringBuilder).Append(string(s.LogProbSource))
+		if len(schema.Fields()) > len(batchFields) {
+			b.Field(19).(*array.StringBuilder).Append(s.TeacherPrompt)
+		}
 	}
 	return b.NewRecord()
 }

@@ -196,6 +196,9 @@ func sequencesOf(r arrow.Record) ([]shard.Sequence, error) {
 		each(r, "policy_version", func(i int, v *array.Int32) { sequences[i].PolicyVersion = v.Value(i) }),
 		each(r, "logprob_source", func(i int, v *array.String) { sequences[i].LogProbSource = shard.LogProbSource(clone(v.Value(i))) }),
 	)
+	if err == nil && r.Schema().HasField(teacherPrompt.Name) {
+		err = each(r, teacherPrompt.Name, func(i int, v *array.String) { sequences[i].TeacherPrompt = clone(v.Value(i)) })
+	}
 	return sequences, err
 }
 

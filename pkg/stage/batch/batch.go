@@ -44,6 +44,11 @@ type Inputs struct {
 	// up to this one.
 	WaveOf func(ref shard.Ref, instanceID string) (stage.WaveRef, error)
 
+	// TeacherPrompt words the prompt under which a teacher scores a response, of the
+	// conversation and the score of the response that it is to improve; nil where the
+	// teacher reads the policy's own prompt, or there is none.
+	TeacherPrompt func(taskID string, conversation []shard.Message, score shard.Score) ([]shard.Message, error)
+
 	BatchOutput  string
 	LedgerOutput string
 	// WaitingOutput is read by the next iteration under schedule.batch_segments;

@@ -56,6 +56,21 @@ type tokensRow struct {
 // Schema is that of the whole row.
 func (tokensRow) Schema() seal.Schema { return shard.Rollout{}.Schema() }
 
+// messagesRow is what is read of a rollout's row for a teacher's prompt.
+type messagesRow struct {
+	InstanceID string          `parquet:"instance_id"`
+	Sample     int32           `parquet:"sample"`
+	Messages   []shard.Message `parquet:"messages,list"`
+}
+
+// Schema is that of the whole row.
+func (messagesRow) Schema() seal.Schema { return shard.Rollout{}.Schema() }
+
+// Name is that of the row's trace.
+func (r messagesRow) Name() shard.TraceName {
+	return shard.TraceName{InstanceID: r.InstanceID, Sample: r.Sample}
+}
+
 // Name is that of the row's trace.
 func (r tokensRow) Name() shard.TraceName {
 	return shard.TraceName{InstanceID: r.InstanceID, Sample: r.Sample}
@@ -197,13 +212,18 @@ func (r *reduction) sameResponses(ref stage.WaveRef, rollout seal.Input) error {
 type tokens struct {
 	shard  int // index of the input; -1 for none
 	traces map[shard.TraceName][]tokensRow
+	// messages are those of each trace, for a teacher that reads another prompt; else nil.
+	messages map[shard.TraceName][]shard.Message
 }
 
 // tokensOf reads the tokens of a trace, with those of its shard.
 func (r *reduction) tokensOf(t *tokens, g group, trace int) ([]tokensRow, error) {
 	if t.shard != g.shard {
-		t.shard, t.traces = g.shard, map[shard.TraceName][]tokensRow{}
+		t.shard, t.traces, t.messages = g.shard, map[shard.TraceName][]tokensRow{}, map[shard.TraceName][]shard.Message{}
 		for _, wave := range r.in.Shards[g.shard].waves() {
+			if err := r.readMessages(t, wave); err != nil {
+				return nil, err
+			}
 			rows, cited, err := stage.ReadTable[tokensRow](r.ctx, r.files, wave.Rollout)
 			if err != nil {
 				return nil, err
@@ -221,6 +241,18 @@ func (r *reduction) tokensOf(t *tokens, g group, trace int) ([]tokensRow, error)
 		return nil, exitcode.Dataf("rollout %q was replaced while it was read", r.in.Shards[g.shard].Rollout)
 	}
 	return rows, nil
+}
+
+// readMessages reads the messages of a wave's traces, if a teacher reads another prompt.
+func (r *reduction) readMessages(t *tokens, wave stage.WaveRef) error {
+	if r.in.TeacherPrompt == nil {
+		return nil
+	}
+	rows, _, err := stage.ReadTable[messagesRow](r.ctx, r.files, wave.Rollout)
+	for _, contexts := range shard.Traces(rows) {
+		t.messages[contexts[0].Name()] = contexts[0].Messages // traces of one context: the recipe says so
+	}
+	return err
 }
 
 // citedAs reports whether a file was read with this content before.

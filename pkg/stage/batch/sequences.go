@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
@@ -241,6 +242,9 @@ func (r *reduction) writeBatch(sequences []learned) error {
 		}
 	}
 	r.metrics["sequences"], r.metrics["tokens"], r.metrics["trained_tokens"] = float64(len(sequences)), read, trained
+	if r.in.TeacherPrompt != nil {
+		layout.AddTeacherPrompts()
+	}
 	m := r.manifest()
 	m.Metrics = r.metrics
 	held := &tokens{shard: -1}
@@ -254,6 +258,9 @@ func (r *reduction) writeBatch(sequences []learned) error {
 			}
 			if record[i], err = s.with(contexts[s.context]); err != nil {
 				return nil, err
+			}
+			if record[i].TeacherPrompt, err = r.teacherPrompt(held, g, s.trace); err != nil {
+				return nil, fmt.Errorf("teacher's prompt, instance %q sample %d: %w", s.InstanceID, s.Sample, err)
 			}
 		}
 		sequences = sequences[rows:]

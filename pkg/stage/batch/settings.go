@@ -10,7 +10,7 @@ import (
 type Settings struct {
 	Seed                         uint64
 	Credit                       credit.Spec
-	Advantage                    credit.AdvantageSettings // for its whitening
+	Advantage                    credit.AdvantageSettings // for its whitening and its teacher
 	Weight                       credit.Choice
 	Loss                         loss.Loss
 	Group                        int // responses of an instance

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -73,11 +74,15 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, ch
 	}
 	next.Cited = cited
 	if in.Iteration > 0 {
-		result, err := batch.Run(ctx, job, s.Batch, batch.Inputs{
+		folded := batch.Inputs{
 			Iteration: in.Iteration, Plans: in.Plans, Shards: in.Shards, LeftOut: in.LeftOut, Late: in.Late, RunEnded: in.RunEnded,
 			Waiting: in.Waiting, RewardStats: known.RewardStats, Cited: next.Cited, WaveOf: in.WaveOf,
 			BatchOutput: in.BatchOutput, LedgerOutput: in.LedgerOutput, WaitingOutput: in.WaitingOutput,
-		}, blank)
+		}
+		if s.Batch.Advantage.Teacher.Rewords() {
+			folded.TeacherPrompt = improving(environment)
+		}
+		result, err := batch.Run(ctx, job, s.Batch, folded, blank)
 		if err != nil {
 			return err
 		}
@@ -85,4 +90,20 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, ch
 		next.Groups, next.Plans, next.Cited = result.Groups, result.Plans, result.Cited
 	}
 	return plan.Run(ctx, job, s.Plan, environment, chooser, known, next, blank)
+}
+
+// improving words an environment's prompt to improve a response to a task.
+func improving(environment env.Env) func(taskID string, conversation []shard.Message, score shard.Score) ([]shard.Message, error) {
+	return func(taskID string, conversation []shard.Message, score shard.Score) ([]shard.Message, error) {
+		task, ok := environment.Set().Task(taskID)
+		if !ok {
+			return nil, exitcode.Dataf("environment %q has no task %q", environment.Set().Name(), taskID)
+		}
+		parent := env.Parent{Messages: conversation}
+		if n := len(score.Turns); n > 0 {
+			verdict := env.TurnVerdictOf(score.Turns[n-1])
+			parent.Verdict = &verdict
+		}
+		return environment.Prompt(task, shard.KindImprove, parent)
+	}
 }

@@ -169,6 +169,8 @@ func fieldSettings(field, value string) []string {
 		return []string{"factors=[]"}
 	case field == "factors":
 		return []string{"factors=[" + value + "]"}
+	case field == "advantage.name" && value == "teacher":
+		return []string{"advantage.name=teacher", "advantage.teacher={coef: 1, version: 0}"}
 	case field == "advantage.name" && value == "gae":
 		return []string{"advantage.name=gae", "policy.critic=model", "advantage.baseline=none", "advantage.scale=none"}
 	}

@@ -36,6 +36,9 @@ type Inputs struct {
 	Reference                            string // empty when the loss has no KL term, and under policy.lora, where it is what is adapted
 	Base                                 string // under policy.lora, the folder that the new adapter will name as what it adapts; empty for that of Policy
 
+	Teacher       string // folder of the teacher, with advantage.teacher; else empty
+	TeacherSHA256 string // its content when the run was made, of a folder outside the run; empty for not known
+
 	FirstStep  int // optimizer steps of this iteration to take, LastStep exclusive
 	LastStep   int
 	StepsSoFar int // optimizer steps of all iterations before this one, for the learning rate
@@ -165,7 +168,7 @@ func (l *learner) open(ctx context.Context, workload func(s Settings, longest in
 	if err := l.lookBefore(ctx, looks); err != nil {
 		return err
 	}
-	if err := l.openTrained(ctx, workload(l.Settings, l.batch.Longest())); err != nil {
+	if err := l.openTrained(ctx, workload(l.Settings, l.longest())); err != nil {
 		return err
 	}
 	return l.lookWithTrained(looks)
@@ -218,7 +221,7 @@ func (l *learner) openPolicy(ctx context.Context, folder string, p recipe.Policy
 	if err := l.citePolicy(ctx, folder); err != nil {
 		return nil, err
 	}
-	return backend.Open(folder, trainer.EngineOptions(p, l.process, l.Optimizer, false, l.Workload(l.batch.Longest())))
+	return backend.Open(folder, trainer.EngineOptions(p, l.process, l.Optimizer, false, l.Workload(l.longest())))
 }
 
 func (l *learner) close() {

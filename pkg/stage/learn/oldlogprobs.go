@@ -21,13 +21,14 @@ type look struct {
 	name   string // for errors
 	folder string
 	as     recipe.Policy
-	own    **policy.Engine // the engine of what is trained, if that is the policy; else nil
+	own    **policy.Engine                                   // the engine of what is trained, if that is the policy; else nil
+	open   func(ctx context.Context) (*policy.Engine, error) // nil for one of this run
 	pass   func(engine *policy.Engine) error
 }
 
 // looks lists what must be known of the units that are wanted before the first
 // optimizer step: the learner's log-probabilities of what our engine did not sample,
-// those under the reference policy, and a critic's values.
+// those under the reference policy and the teacher, and a critic's values.
 func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
 	l.before = map[int32]*trainer.Sequence{}
 	units := l.unitsOf(wanted)
@@ -37,6 +38,9 @@ func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
 	all := l.oldLooks(ctx, wanted)
 	if l.Loss.KL.Coef != 0 {
 		all = append(all, l.referenceLook(ctx, units))
+	}
+	if l.Advantage.Teacher.Active() {
+		all = append(all, l.teacherLook(ctx, units))
 	}
 	if !l.Advantage.Critic() {
 		return all
@@ -60,7 +64,11 @@ func (l *learner) lookBefore(ctx context.Context, looks []look) error {
 		if look.own != nil {
 			continue
 		}
-		engine, err := l.openPolicy(ctx, look.folder, look.as)
+		open := look.open
+		if open == nil {
+			open = func(ctx context.Context) (*policy.Engine, error) { return l.openPolicy(ctx, look.folder, look.as) }
+		}
+		engine, err := open(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", look.name, err)
 		}

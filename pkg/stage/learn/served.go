@@ -54,7 +54,7 @@ func (l *learner) checkServed(ctx context.Context, version int, units []unit, ch
 
 // gapUnder is the gap under the policy in a folder.
 func (l *learner) gapUnder(ctx context.Context, folder string, units []unit, choose func(shard.Sequence) (bool, error)) (nats float64, err error) {
-	engine, err := backend.Open(folder, trainer.EngineOptions(l.Policy, l.process, l.Optimizer, false, l.Workload(l.batch.Longest())))
+	engine, err := backend.Open(folder, trainer.EngineOptions(l.Policy, l.process, l.Optimizer, false, l.Workload(l.longest())))
 	if err != nil {
 		return 0, err
 	}

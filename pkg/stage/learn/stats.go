@@ -3,8 +3,10 @@ package learn
 import (
 	"math"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
 // stepStats is what one optimizer step saw. A gradient shard hands it on as
@@ -13,6 +15,7 @@ import (
 type stepStats struct {
 	Objective loss.Stats      `json:"objective"`
 	Value     loss.ValueStats `json:"value"` // nothing without a critic
+	Teacher   teacherStats    `json:"teacher,omitzero"`
 	Sequences int             `json:"sequences"`
 	Tokens    int             `json:"tokens"`  // all, prompts included
 	AgeSum    int             `json:"age_sum"` // updates between the version that sampled a sequence and the one that learns
@@ -24,6 +27,7 @@ type stepStats struct {
 func (s *stepStats) merge(o stepStats) {
 	s.Objective.Add(o.Objective)
 	s.Value.Add(o.Value)
+	s.Teacher.merge(o.Teacher)
 	s.Sequences += o.Sequences
 	s.Tokens += o.Tokens
 	s.AgeSum += o.AgeSum
@@ -74,6 +78,7 @@ func (t *totals) metrics() map[string]float64 {
 			metrics["value_grad_norm"] = t.headNorm / taken
 		}
 	}
+	t.all.Teacher.note(metrics)
 	for _, m := range t.all.Objective.Metrics() {
 		metrics[m.Name] = m.Value
 	}
@@ -90,4 +95,43 @@ func (s Settings) notePreset(m *seal.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// teacherStats are sums over learned tokens of what the teacher says.
+type teacherStats struct {
+	Tokens        int     `json:"tokens"`         // that it scored
+	DifferenceSum float64 `json:"difference_sum"` // of the sampler's log-probability less the teacher's
+	NoRoom        int     `json:"no_room"`        // tokens of responses that it had no room to score
+}
+
+// add adds a sequence.
+func (s *teacherStats) add(t credit.Teacher, sequence trainer.Sequence) {
+	for i, learned := range sequence.LossMask {
+		switch {
+		case !learned || !t.Active():
+		case sequence.Teacher == nil:
+			s.NoRoom++
+		default:
+			s.Tokens++
+			s.DifferenceSum += float64(sequence.OldLogProbs[i]) - float64(sequence.Teacher[i])
+		}
+	}
+}
+
+func (s *teacherStats) merge(o teacherStats) {
+	s.Tokens += o.Tokens
+	s.DifferenceSum += o.DifferenceSum
+	s.NoRoom += o.NoRoom
+}
+
+// note adds teacher_kl, the mean of the sampler's log-probability less the teacher's, in
+// nats a token, and the share of tokens that the teacher had no room to score.
+// Without a teacher there is neither. The first estimates the divergence from a teacher that
+// has not read the response; from another it may be below 0.
+func (s teacherStats) note(metrics map[string]float64) {
+	if s == (teacherStats{}) {
+		return
+	}
+	metrics["teacher_kl"] = s.DifferenceSum / float64(max(1, s.Tokens))
+	metrics["teacher_no_room_share"] = float64(s.NoRoom) / float64(s.Tokens+s.NoRoom)
 }

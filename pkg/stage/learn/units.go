@@ -45,10 +45,14 @@ func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
 		}
 		if before.Advantages != nil {
 			s.Values, s.Returns, s.Advantages = before.Values, before.Returns, before.Advantages
-			continue
+		} else {
+			s.SpreadAdvantages()
+			s.ApplyFactors()
 		}
-		s.SpreadAdvantages()
-		s.ApplyFactors()
+		if before.Teacher != nil {
+			s.Teacher = before.Teacher
+			s.Advantages = l.Advantage.Teacher.Add(s.Advantages, s.Teacher, s.OldLogProbs, s.LossMask)
+		}
 	}
 	return sequences, nil
 }
@@ -158,6 +162,7 @@ func (l *learner) accumulate(micro []trainer.Bundle, stats *stepStats) error {
 		if entropyCoefficients != nil {
 			batch.Set(i, entropyCoefficients, gradient.Entropy)
 		}
+		stats.Teacher.add(l.Advantage.Teacher, s)
 		stats.merge(stepStats{
 			Objective: gradient.Stats, Sequences: 1, Tokens: len(s.TokenIDs), AgeSum: l.in.Iteration - 1 - int(s.PolicyVersion),
 		})

@@ -45,3 +45,9 @@ func CriticWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
 func ReferenceWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
 	return s.Passes.Workload(longest), s.Loss.KL.Coef != 0 && s.Policy.LoRA == nil
 }
+
+// TeacherWorkload is that of a teacher, which is open while no policy is trained; there is
+// none where ok is false.
+func TeacherWorkload(s Settings, longest int) (w policy.Workload, ok bool) {
+	return s.Passes.Workload(longest), opensTeacher(s)
+}

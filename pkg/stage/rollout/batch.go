@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -49,7 +50,8 @@ func NewBatch(s Settings, environment env.Env, instances []shard.Instance, in In
 			t := &Trace{
 				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
 				Sampling: samples.settings(number), MaxNewTokens: samples.maxNewTokens,
-				blind: in.Evaluation && environment.Traits().Validated,
+				dropThinking: s.Rollout.Thinking == recipe.ThinkingDrop,
+				blind:        in.Evaluation && environment.Traits().Validated,
 			}
 			t.Stream, t.DraftStream = trainingStreams(s.Seed, in.Iteration, instance.InstanceID, number)
 			t.Choices = rng.New(s.Seed, rng.PurposeScaffold, in.Iteration, instance.InstanceID, number)

@@ -39,7 +39,7 @@ func (s *Sampler) draft(ctx context.Context, environment env.Env, traces []*Trac
 	at := make([]int, 0, len(traces))
 	for i, t := range traces {
 		p := t.last()
-		prompt := p.messages
+		prompt := p.read()
 		if improvements > t.drafts {
 			continue
 		}

@@ -104,6 +104,9 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 	case step.Fresh:
 		t.begin(t.last().kind, step.Messages)
 		t.goingOn = true
+	case t.dropThinking:
+		t.proceed(step.Messages)
+		t.goingOn = true
 	default:
 		p := t.last()
 		p.messages = append(p.messages, step.Messages...)

@@ -94,7 +94,7 @@ func (s *Sampler) generate(ctx context.Context, parts []*part) error {
 				Prompt: p.tokens, MaxNewTokens: p.newTokens[min(turn, len(p.newTokens))-1], StopTokens: stops,
 				Stream: p.stream, Sampling: p.sampling, Keep: turn < s.turns, Watch: s.watch(),
 			},
-			Messages: p.messages, StopStrings: s.stops.Strings(),
+			Messages: p.read(), StopStrings: s.stops.Strings(),
 		})
 	}
 	if len(turns) == 0 {
@@ -125,7 +125,7 @@ func (s *Sampler) generate(ctx context.Context, parts []*part) error {
 func (s *Sampler) appendPrompt(p *part) (room bool, err error) {
 	var ids []int32
 	if p.turns == 0 {
-		ids, err = s.Chat.Prompt(p.messages)
+		ids, err = s.Chat.Prompt(p.read())
 		if env.Begins(p.messages) && s.rendersElsewhere {
 			err = exitcode.Dataf("it ends with a message of the assistant to continue, which rollout.remote.api chat cannot send: use rollout.remote.api completions")
 		}

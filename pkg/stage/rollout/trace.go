@@ -1,6 +1,9 @@
 package rollout
 
 import (
+	"slices"
+
+	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -36,7 +39,10 @@ type Trace struct {
 	failed   error // why the trace cannot go on, by no fault of the policy
 	episode  env.Episode
 	goingOn  bool // the policy speaks next
-	blind    bool // scaffold and environment see scores without what held-out answers say
+	// dropThinking begins a new context with each later turn, of which earlier answers have
+	// lost their thinking.
+	dropThinking bool
+	blind        bool // scaffold and environment see scores without what held-out answers say
 }
 
 // taken is what the scored turns of an attempt have taken.
@@ -53,6 +59,9 @@ type part struct {
 	kind     shard.Kind
 	messages []shard.Message
 	prompt   int // messages before the policy first speaks
+	// history is what it has read before messages: those of earlier contexts, without
+	// thinking. They stand there once.
+	history []shard.Message
 
 	stream    rng.Stream
 	sampling  policy.Sampling
@@ -93,6 +102,18 @@ func (t *Trace) begin(kind shard.Kind, prompt []shard.Message) {
 		stream:   t.Stream(t.step, number), sampling: t.Sampling, newTokens: t.MaxNewTokens,
 	})
 }
+
+// proceed starts a context that goes on from the last one with more messages, without the
+// thinking in it.
+func (t *Trace) proceed(messages []shard.Message) {
+	p := t.last()
+	history := chat.WithoutThinking(p.read())
+	t.begin(p.kind, messages)
+	t.last().history = history
+}
+
+// read is all that the policy has read and written in the context.
+func (p *part) read() []shard.Message { return slices.Concat(p.history, p.messages) }
 
 // conversation is that of an attempt, contexts one after the other.
 func (t *Trace) conversation(step int) []shard.Message {

@@ -329,3 +329,29 @@ func TestStreams(t *testing.T) {
 		t.Errorf("the first context draws %g, the instance's own stream %g", got, want)
 	}
 }
+
+// Where thinking is dropped each later turn begins a context that reads the answers before
+// it, while the conversation, which environments and scores see, has all that was said, once.
+func TestDropThinking(t *testing.T) {
+	t.Parallel()
+	side := &scriptedSide{step: env.Step{Messages: []shard.Message{asks("more?")}}}
+	trace := &Trace{dropThinking: true, Stream: func(step, part int) rng.Stream { return rng.New(1, rng.PurposeSample, step, "", part) }}
+	if err := trace.attempt(t.Context(), side, shard.KindInitial, []shard.Message{asks("q")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{"<think>1</think>\n\na", "<think>2</think>b"} {
+		trace.say(policy.FinishStop, 1, says(said))
+		if err := trace.next(t.Context(), side, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := texts(trace.last().read()), "q a more? b more?"; got != want || !trace.goingOn {
+		t.Errorf("the policy reads %q, want %q", got, want)
+	}
+	if got, want := texts(trace.conversation(0)), "q <think>1</think>\n\na more? <think>2</think>b more?"; got != want {
+		t.Errorf("the conversation is %q, want %q", got, want)
+	}
+	if len(trace.parts) != 3 || trace.last().turn() != 3 || trace.last().prompt != 1 {
+		t.Errorf("%d contexts, the next turn is %d, after a prompt of %d messages", len(trace.parts), trace.last().turn(), trace.last().prompt)
+	}
+}

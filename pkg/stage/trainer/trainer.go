@@ -27,6 +27,9 @@ type Sequence struct {
 	// Reference are the log-probabilities under the reference policy; nil without a KL
 	// term.
 	Reference []float32
+	// Teacher is the teacher's log-probability of each learned token; nil without a teacher,
+	// or where its prompt leaves no room.
+	Teacher []float32
 	// Values are the critic's before the first optimizer step, and Returns what
 	// it should have predicted, where the mask is true; nil without a critic.
 	Values, Returns []float64
