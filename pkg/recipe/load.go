@@ -139,6 +139,9 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 			return "", false
 		}
 		message = other(path, owner)
+		if message != "" && r.Env.Mix() != nil {
+			message = path + " stands in an entry of the list env where there are several environments: data is a field of each"
+		}
 		return message, message == ""
 	}}
 	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
@@ -264,7 +267,7 @@ func lookup(layers []*layer, settings []string, ofList string, path ...string) n
 				return named{text: text, found: true, doc: layers[i].doc, place: place}
 			}
 		}
-		if place, ok := layers[i].doc.At(path[:len(path)-1]...); ok && place.IsList() {
+		if place, ok := layers[i].doc.At(path[:len(path)-1]...); ok && place.IsList() && len(path) > 1 {
 			return named{text: ofList, found: true, doc: layers[i].doc, place: place}
 		}
 	}
