@@ -232,14 +232,11 @@ func (s *TaskSet) addTest(m *Mix) {
 		if len(left[i]) == 0 {
 			return
 		}
-		s.Add(left[i][0], s.tasks[left[i][0].ID].facts.in(Test))
+		facts := s.tasks[left[i][0].ID].facts
+		facts.Split = Test
+		s.Add(left[i][0], facts)
 		left[i] = left[i][1:]
 	}
-}
-
-func (f Facts) in(split Split) Facts {
-	f.Split = split
-	return f
 }
 
 // mixed is several environments. Each knows its own tasks by their own ids alone.

@@ -140,7 +140,7 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 		}
 		message = other(path, owner)
 		if message != "" && r.Env.Mix() != nil {
-			message = path + " stands in an entry of the list env where there are several environments: data is a field of each"
+			message = path + ": with several environments, each entry of env has its own"
 		}
 		return message, message == ""
 	}}

@@ -45,10 +45,7 @@ func gcd(a, b int64) int64 {
 // + 1) of those that it does not take above ⌈t·w/W⌉, the first of equals.
 func (s Shares) Rows() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		var sum int64
-		for _, w := range s {
-			sum += w
-		}
+		sum := s.sum()
 		has := make([]int64, len(s))
 		for t := int64(1); ; t++ {
 			next := -1
@@ -65,9 +62,22 @@ func (s Shares) Rows() iter.Seq[int] {
 	}
 }
 
-// Plan are the indices of n rows, and how many rows each index has before them.
+func (s Shares) sum() (sum int64) {
+	for _, w := range s {
+		sum += w
+	}
+	return sum
+}
+
+// Plan are the indices of n rows, and how many rows each index has before them. Rows
+// repeat with a period of the sum of the shares, after which each index has its own.
 func (s Shares) Plan(before, n int) (rows, earlier []int) {
+	sum := int(s.sum())
 	earlier = make([]int, len(s))
+	for i, w := range s {
+		earlier[i] = before / sum * int(w)
+	}
+	before %= sum
 	for i := range s.Rows() { // one more than are asked for
 		switch {
 		case before > 0:

@@ -29,16 +29,41 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPeriod: plans one after the other are the rows in their order.
+func TestPeriod(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := New(rapid.SliceOfN(rapid.SampledFrom([]float64{0.5, 1, 2, 3}), 1, 4).Draw(t, "weights"))
+		n := rapid.IntRange(1, 9).Draw(t, "rows of a plan")
+		var planned []int
+		for len(planned) < 60 {
+			before := len(planned)
+			rows, earlier := s.Plan(before, n)
+			for i := range s {
+				if want := len(slices.DeleteFunc(slices.Clone(planned), func(j int) bool { return j != i })); earlier[i] != want {
+					t.Fatalf("%d has %d rows before row %d, want %d", i, earlier[i], before, want)
+				}
+			}
+			planned = append(planned, rows...)
+		}
+		for i := range s.Rows() {
+			if planned[0] != i {
+				t.Fatalf("row %d is of %d, want %d", 60-len(planned), planned[0], i)
+			}
+			if planned = planned[1:]; len(planned) == 0 {
+				return
+			}
+		}
+	})
+}
+
 // TestQuota: at every row each index has its share, rounded down or up.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Float64Range(Least, Most), 1, 6).Draw(t, "weights")
 		s := New(weights)
-		var sum int64
-		for _, w := range s {
-			sum += w
-		}
+		sum := s.sum()
 		has, row := make([]int64, len(s)), int64(0)
 		for i := range s.Rows() {
 			row++
