@@ -41,6 +41,17 @@ func (c *Checker) Add(field string, value any, format string, args ...any) {
 	c.problems = append(c.problems, wrong{field, line})
 }
 
+// Take takes over what another checker has found, under other paths.
+func (c *Checker) Take(other *Checker, renamed func(path string) string) {
+	for _, p := range other.problems {
+		field := renamed(p.field)
+		p = wrong{field, field + strings.TrimPrefix(p.line, p.field)}
+		if !slices.Contains(c.problems, p) {
+			c.problems = append(c.problems, p)
+		}
+	}
+}
+
 // Err is a usage error with every problem on its own line, in the order of the
 // fields, or nil.
 func (c *Checker) Err(what string) error {

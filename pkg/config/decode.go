@@ -25,6 +25,15 @@ import (
 // has defaults of its own once it is present.
 type Defaulter interface{ SetDefaults() }
 
+// An Opener is a part of a list whose fields depend on its field name, which Open is
+// told before the others are filled.
+type Opener interface{ Open(name string) error }
+
+// A Listed struct may be written as a list, which is that of one of its fields.
+type Listed interface {
+	List() (field string)
+}
+
 // A Worded type is a whole number of which some values are written as words. Those
 // values are none that a number in a file could mean.
 type Worded interface{ Words() map[string]int }
@@ -120,6 +129,17 @@ func (d *Document) duplicate(seen seenKeys, key *token.Token) bool {
 }
 
 func (d *Document) fillStruct(v reflect.Value, node ast.Node, path string) {
+	if list, ok := node.(*ast.SequenceNode); ok {
+		if listed, is := v.Interface().(Listed); is {
+			if f, ok := fieldNamed(v, listed.List()); ok {
+				d.fill(f.value, list, joinPath(path, listed.List()))
+				return
+			}
+		}
+	}
+	if opener, ok := v.Addr().Interface().(Opener); ok && !d.open(opener, node, path) {
+		return
+	}
 	seen := seenKeys{}
 	for _, entry := range d.entries(node, pathOr(path, "the file")) {
 		key := entry.Key.GetToken()
@@ -141,6 +161,24 @@ func (d *Document) fillStruct(v reflect.Value, node ast.Node, path string) {
 			rebase(f.value, d.options.Rebase)
 		}
 	}
+}
+
+// open tells a part of a list its name.
+func (d *Document) open(opener Opener, node ast.Node, path string) bool {
+	place, ok := (&Document{body: node}).At("name")
+	name, isText := "", false
+	if ok {
+		name, isText = place.Text()
+	}
+	if !isText {
+		d.add(node.GetToken(), "%s wants a name", path)
+		return false
+	}
+	if err := opener.Open(name); err != nil {
+		d.Add(place, "%s.name: %v", path, err)
+		return false
+	}
+	return true
 }
 
 // unknown is the message for a key that names no field, or empty.

@@ -92,6 +92,12 @@ func (n Node) Text() (text string, ok bool) {
 	return text, ok
 }
 
+// IsList reports whether a list stands at the place.
+func (n Node) IsList() bool {
+	_, ok := n.node.(*ast.SequenceNode)
+	return ok
+}
+
 // String says what stands at the place, in the words of messages.
 func (n Node) String() string { return describeNode(n.node) }
 

@@ -45,6 +45,9 @@ type State struct {
 	Entries   []shard.Entry // what may be selected: state.parquet
 	Stats     []shard.Stat  // what else is known: stats.parquet
 	Notes     []string      // of the update that made it, for its log; in no file
+	// Before is how many prompts the plans before the next one have, where plans differ in
+	// size; nil for (iteration-1)·n.
+	Before *int
 }
 
 // Response is one scored response of a group: the last attempt of a trace.

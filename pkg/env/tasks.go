@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shares"
 )
 
 // Split is a part of a task set.
@@ -34,6 +36,7 @@ type Task struct {
 
 // Facts are what an environment keeps of a task beside its columns.
 type Facts struct {
+	Env    string // in the run, of several; empty where there is one
 	Split  Split
 	Source string // whatever else the environment needs to know of the task, as text
 	Folder string // of the task's files; empty for none
@@ -64,6 +67,9 @@ type TaskSet struct {
 	order  []Split // in which Rows lists them
 	splits map[Split][]Task
 	tasks  map[string]filed // by id
+
+	weights map[string]float64  // of several environments, by name in the run
+	parts   map[string]*TaskSet // of several environments, as they were loaded, by name in the run; nil from rows
 }
 
 type filed struct {
@@ -83,7 +89,7 @@ func TasksOf(environment string, rows []shard.TaskRow) *TaskSet {
 		s.Add(Task{
 			ID: row.TaskID, Kind: row.Kind, Level: int(row.Level),
 			Question: row.Question, Answer: row.Answer, Form: row.Form, Choices: row.Choices,
-		}, Facts{Split: Split(row.Split), Source: row.Source, Folder: row.Folder})
+		}, Facts{Env: row.Env, Split: Split(row.Split), Source: row.Source, Folder: row.Folder})
 	}
 	return s
 }
@@ -93,6 +99,30 @@ func (s *TaskSet) Set() *TaskSet { return s }
 
 // Name is that of the environment, as recipes and rows have it.
 func (s *TaskSet) Name() string { return s.name }
+
+// Environment is the name of the environment that a task is of: of several the name
+// in the run.
+func (s *TaskSet) Environment(taskID string) string {
+	return cmp.Or(s.tasks[taskID].facts.Env, s.name)
+}
+
+// Apart lists tasks by environment, each group in the order of the tasks, with the
+// shares that the environments have of what is drawn.
+func (s *TaskSet) Apart(tasks []Task) (groups [][]Task, of shares.Shares) {
+	var weights []float64
+	at := map[string]int{}
+	for _, t := range tasks {
+		name := s.Environment(t.ID)
+		i, known := at[name]
+		if !known {
+			i = len(groups)
+			at[name], groups = i, append(groups, nil)
+			weights = append(weights, cmp.Or(s.weights[name], 1))
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return groups, shares.New(weights)
+}
 
 // Tasks lists the tasks of a split in a fixed order. The caller must not change the slice.
 func (s *TaskSet) Tasks(split Split) []Task { return s.splits[split] }
@@ -136,7 +166,7 @@ func (s *TaskSet) Rows() []shard.TaskRow {
 		for _, t := range s.splits[split] {
 			facts := s.tasks[t.ID].facts
 			rows = append(rows, shard.TaskRow{
-				TaskID: t.ID, Env: s.name, Split: string(split), Kind: t.Kind, Level: int32(t.Level),
+				TaskID: t.ID, Env: cmp.Or(facts.Env, s.name), Split: string(split), Kind: t.Kind, Level: int32(t.Level),
 				Question: t.Question, Answer: t.Answer, Form: t.Form, Choices: t.Choices, Source: facts.Source, Folder: facts.Folder,
 			})
 		}

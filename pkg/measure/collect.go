@@ -73,7 +73,7 @@ func (f *findings) identify() error {
 	}
 	f.Summary = Summary{
 		Format: summaryFormat, RunID: id.RunID, Name: id.Name, Description: rec.Description, Seed: id.Seed,
-		RecipeSHA256: f.Graph.RecipeSHA256, Preset: rec.Preset, Environment: rec.Env.Name, Curriculum: rec.Curriculum.Name, Composition: composition,
+		RecipeSHA256: f.Graph.RecipeSHA256, Preset: rec.Preset, Environment: rec.Env.String(), Curriculum: rec.Curriculum.Name, Composition: composition,
 		BinaryVersion: id.BinaryVersion, Created: id.Created, Iterations: rec.Schedule.Iterations,
 		Problems: rec.Evaluation.Problems, Samples: rec.Evaluation.Samples, Steps: rec.Evaluation.Steps,
 		Temperature: rec.Evaluation.Temperature, Missing: map[string]string{}, Series: []Iteration{},

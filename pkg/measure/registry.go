@@ -106,6 +106,7 @@ var All = []Measure{
 	{Name: "transitions", Unit: percentage, Source: "FlipTS Fig. 3", Reads: readsScores, SQL: true, XColumn: "iteration", training: transitions},
 	{Name: "sampling_dynamics", Unit: percentage, Source: "FlipTS Fig. 6; AceGRPO Fig. 5", Reads: "iter/*/batch.arrow.json", SQL: true, XColumn: "iteration", training: samplingDynamics},
 	{Name: "kinds", Unit: percentage, Source: "AceGRPO Fig. 5", Reads: readsScores, SQL: true, GroupColumns: map[string]string{"kind": "kind"}, XColumn: "iteration", training: kinds},
+	{Name: "environments", Unit: "", Reads: readsScores + ", iter/*/ledger.parquet", SQL: true, GroupColumns: map[string]string{"environment": "environment"}, XColumn: "iteration", training: environments},
 	{Name: "selection", Unit: percentage, Source: "MLE-RL Tab. 4", Reads: "iter/*/ledger.parquet, or the pool", SQL: true, training: selection},
 	{Name: "programs", Unit: secondsUnit, Source: "RL-MLE Fig. 8, 9 and 10", Reads: readsScores, SQL: true, GroupColumns: ofBy, XColumn: "iteration", training: trainingPrograms},
 	{Name: "programs_by_task", Unit: "the task's", Source: "RL-MLE Tab. 1, 4 and 6", Reads: readsScores, SQL: true, GroupColumns: byTaskID, training: programsByTask},

@@ -75,6 +75,12 @@ func (it *Iteration) buffered(m map[string]float64) {
 		it.NonzeroAdvantage = &moving
 	}
 	for name, value := range m {
+		if environment, ok := strings.CutPrefix(name, "reward_sum_environment_"); ok {
+			if it.Rewards == nil {
+				it.Rewards = map[string]float64{}
+			}
+			it.Rewards[environment] = value / m["responses_environment_"+environment]
+		}
 		if own, ok := strings.CutPrefix(name, "curriculum_"); ok && own != "instances" {
 			if it.Curriculum == nil {
 				it.Curriculum = map[string]float64{}

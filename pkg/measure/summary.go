@@ -218,6 +218,8 @@ type Iteration struct {
 	Dropped                    map[string]int `json:"dropped"`           // responses by reason
 	Transitions                map[string]int `json:"transitions"`       // of traces of several turns, from the first to the last: f2s, s2s, s2f, f2f; and effective_f2s, those with an advantage other than 0
 	NonzeroAdvantage           *int           `json:"nonzero_advantage"` // responses that move the policy
+	// Rewards are means by environment, where there are several.
+	Rewards map[string]float64 `json:"reward_by_environment,omitempty"`
 	// Curriculum is what it says of itself.
 	Curriculum           map[string]float64 `json:"curriculum"`
 	LateShards           *int               `json:"late_shards"`

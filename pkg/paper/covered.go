@@ -26,7 +26,7 @@ var exitCovered = []Covered{
 	{"ExIt Tab. 5", "hyperparameters, tool use", "", exitTools, "", settingsPage},
 	{"ExIt Tab. 6", "hyperparameters, MLE-bench", "", exitMLE, "", settingsPage},
 	{"ExIt Tab. 7", "distances of all instances", "table-7", exitMLE, miniMLE, ""},
-	{"ExIt Fig. 1", "a task alone and among others", "figure-1", "exit/mle-single exit/mle-grpo", "exit/mini/mle-single exit/mini/mle-grpo", ""},
+	{"ExIt Fig. 1", "a task alone and among others", "figure-1, transfer", "exit/mle-single exit/mle-grpo", "exit/mini/mle-single exit/mini/mle-grpo mixed/both mixed/sort mixed/colour", "`transfer`: runs of several environments alone"},
 	{"ExIt Fig. 2", "overview", "", "", "", diagram},
 	{"ExIt Fig. 3", "score by revision", "figure-3, figure-3-first-turn", exitMath + " " + exitTools, miniMath + " " + miniTools, ""},
 	{"ExIt Fig. 4", "net corrections", "figure-4", exitMath, miniMath, ""},

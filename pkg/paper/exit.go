@@ -98,6 +98,11 @@ var exitPaper = paper{
 			caption: "Best normalised score up to each revision, as in ExIt Fig. 5, by task.",
 			view:    view{measure: "best_by_step", by: "task", labels: labels{"quality": "best score (%)"}, few: "there are %d held-out tasks"},
 		},
+		{
+			name: "transfer", title: "Transfer",
+			caption: "What training on one environment does to others: the share of the training prompts that were of an environment, and the score of first answers to its held-out problems before training and after. A run of several environments measures a set of each, named after it (evaluation.sets). Arms that train on a part of them set curriculum.kinds.",
+			of:      transfer,
+		},
 	},
 }
 
@@ -148,6 +153,46 @@ func firstAndLast(ctx context.Context, s *source) ([]value, error) {
 	}
 	if s.stepless() {
 		return values, absent("evaluation.steps is 0: no revision was measured, and there is no Δ")
+	}
+	return values, nil
+}
+
+// transfer is, by environment, its share of the training prompts, and the scores of first
+// answers to its held-out problems by the policy before training and by the last one.
+func transfer(ctx context.Context, s *source) (values []value, err error) {
+	if s.Recipe.Env.Mix() == nil {
+		return nil, absent("it has one environment")
+	}
+	planned, err := view{measure: "environments", by: "environment", labels: labels{"prompts": "prompts"}}.of(ctx, s, s.Last())
+	if err != nil {
+		return nil, err
+	}
+	prompts, all := map[string]float64{}, 0.0
+	for _, v := range planned {
+		prompts[v.group] += v.y
+		all += v.y
+	}
+	first := map[string][]float64{} // score by moment
+	moments := s.moments(beforeTraining)
+	for _, when := range moments {
+		scores, err := s.Scores(ctx, when.version)
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range scores {
+			first[of.Set] = append(first[of.Set], 100*of.Score[0])
+		}
+	}
+	for _, name := range s.Recipe.Env.Names() {
+		if all > 0 {
+			values = append(values, value{group: name, measure: "share of training (%)", y: 100 * prompts[name] / all})
+		}
+		for i, score := range first[name] {
+			values = append(values, value{group: name, measure: moments[i].name + ": first answer (%)", y: score})
+		}
+		if n := len(first[name]); n == 2 {
+			values = append(values, value{group: name, measure: "gain", y: first[name][1] - first[name][0]})
+		}
 	}
 	return values, nil
 }

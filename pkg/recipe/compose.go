@@ -83,7 +83,7 @@ func (r *Recipe) Method() ([]Choice, error) {
 	loss := config.Overrides(&r.Loss, &filled.Loss)
 	advantage := config.Overrides(&r.Advantage.AdvantageSettings, &filled.Advantage)
 	return []Choice{
-		{"environment", r.Env.Name},
+		{"environment", r.Env.String()},
 		{"curriculum", with(r.Curriculum.Name, r.Curriculum.Settings(), curriculum.Axis.Variants())},
 		{"scaffold", chain(r.Scaffold.Name, r.Scaffold.Steps, r.Scaffold.Seconds)},
 		{"evaluation", chain(r.Evaluation.Scaffold, r.Evaluation.Steps, r.Evaluation.Seconds)},

@@ -198,6 +198,8 @@ func (r *Recipe) checkEvaluation(c *config.Checker) {
 	for i, m := range e.Measured()[1:] {
 		field := fmt.Sprintf("evaluation.sets.%d", i)
 		switch {
+		case m.Set != string(env.Train) && r.Env.Mix() != nil:
+			checkSetOfMix(c, field+".name", m.Set, r.Env.Names(), named)
 		case m.Set != string(env.Train):
 			env.CheckSetName(c, field+".name", m.Set, named)
 		case named[m.Set]:

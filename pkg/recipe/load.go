@@ -119,14 +119,14 @@ func parseWhole(text []byte, settings ...string) (*Recipe, error) {
 // moved; a layer that is rewritten has the new document.
 func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owner string) string, how reading) error {
 	*r = Defaults()
-	if chosen := lookup(layers, settings, "env", "name"); chosen.found {
+	if chosen := lookup(layers, settings, env.MixName, "env", "name"); chosen.found {
 		settings, data, err := env.Defaults(chosen.text)
 		if err != nil {
 			return chosen.report(err)
 		}
 		r.Env, r.Data = Env{Name: chosen.text, Settings: settings}, Data{Settings: data}
 	}
-	chosen := lookup(layers, settings, "preset")
+	chosen := lookup(layers, settings, "", "preset")
 	if chosen.found {
 		r.Preset = preset.Named(chosen.text)
 	}
@@ -139,6 +139,9 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 			return "", false
 		}
 		message = other(path, owner)
+		if message != "" && r.Env.Mix() != nil {
+			message = path + ": with several environments, each entry of env has its own"
+		}
 		return message, message == ""
 	}}
 	folder := filepath.Dir(layers[len(layers)-1].doc.Name())
@@ -229,8 +232,9 @@ type named struct {
 }
 
 // lookup finds the text that the last setting, else the last file, gives a
-// field. What is no text is found when the files are read in full.
-func lookup(layers []*layer, settings []string, path ...string) named {
+// field; ofList where there is a list in the place of the field's section. What is no
+// text is found when the files are read in full.
+func lookup(layers []*layer, settings []string, ofList string, path ...string) named {
 	for i := len(settings) - 1; i >= 0; i-- {
 		field, value, _ := strings.Cut(settings[i], "=")
 		rest, below := strings.CutPrefix(strings.Join(path, ".")+".", field+".")
@@ -253,12 +257,18 @@ func lookup(layers []*layer, settings []string, path ...string) named {
 				return named{text: text, found: true, setting: settings[i]}
 			}
 		}
+		if place, ok := doc.At(); ok && place.IsList() && len(keys) == 1 && len(path) > 1 {
+			return named{text: ofList, found: true, setting: settings[i]}
+		}
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		if place, ok := layers[i].doc.At(path...); ok {
 			if text, ok := place.Text(); ok {
 				return named{text: text, found: true, doc: layers[i].doc, place: place}
 			}
+		}
+		if place, ok := layers[i].doc.At(path[:len(path)-1]...); ok && place.IsList() && len(path) > 1 {
+			return named{text: ofList, found: true, doc: layers[i].doc, place: place}
 		}
 	}
 	return named{}

@@ -45,6 +45,9 @@ func (r *Recipe) CheckHost() (notes []string, err error) {
 
 // NewCurriculum makes the recipe's curriculum.
 func (r *Recipe) NewCurriculum() (curriculum.Curriculum, error) {
+	if mix := r.Env.Mix(); mix != nil {
+		return r.mixture(mix)
+	}
 	return r.Curriculum.New(r.Seed)
 }
 

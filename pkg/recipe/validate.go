@@ -166,6 +166,10 @@ func (r *Recipe) checkEnv(c *config.Checker) {
 	if !c.Choice("env.name", r.Env.Name) {
 		return
 	}
+	if mix := r.Env.Mix(); mix != nil {
+		r.checkMix(c, mix)
+		return
+	}
 	if setup, err := env.Axis.Make(r.Env.Name, r.Env.Settings); err == nil && setup.Validate != nil {
 		setup.Validate(c, r.Data.Settings)
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,7 @@ func figures(s Summary) []chart {
 			"depth", "Self-iterations before a sampled response.", "mean depth (iterations)", true,
 			[]figure.Line{series(s, "", func(i Iteration) *float64 { return i.DepthMean })},
 		},
+		{"environments", "Mean reward by environment.", "mean reward", true, environmentLines(s)},
 		{"kinds", "Prompts by what they ask for.", "prompts of each kind", true, countLines(s, func(i Iteration) map[string]int { return i.Kinds })},
 		{
 			"transitions", "Traces of several turns by failure (f) or success (s) of the first and of the last; and the f2s that move the policy.", "traces of several turns", true,
@@ -194,6 +196,25 @@ func asFloat(n *int) *float64 {
 	}
 	x := float64(*n)
 	return &x
+}
+
+// environmentLines has a line for each environment, sorted by name.
+func environmentLines(s Summary) (lines []figure.Line) {
+	names := map[string]bool{}
+	for _, it := range s.Series {
+		for name := range it.Rewards {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		lines = append(lines, series(s, name, func(i Iteration) *float64 {
+			if reward, ok := i.Rewards[name]; ok {
+				return &reward
+			}
+			return nil
+		}))
+	}
+	return lines
 }
 
 // countLines has a line for each name that is counted, sorted by name.

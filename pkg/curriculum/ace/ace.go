@@ -51,6 +51,9 @@ func New(spec Settings, seed uint64) *Ace { return &Ace{spec, seed} }
 // Name is as recipes write it.
 func (a *Ace) Name() string { return Name }
 
+// Divisible says that prompts are drawn from the entries and tasks that Next is given alone.
+func (a *Ace) Divisible() {}
+
 // states are the entries of a state and the drafts of tasks that it does not have:
 // at the start, of all.
 func (a *Ace) states(state curriculum.State, taskIDs []string) []shard.Entry {

@@ -101,6 +101,9 @@ func New(s Settings, seed uint64) *Beliefs {
 // Name returns "beliefs".
 func (b *Beliefs) Name() string { return Name }
 
+// Divisible says that prompts are drawn from the entries and tasks that Next is given alone.
+func (b *Beliefs) Divisible() {}
+
 // Kinds are ExIt's.
 func (b *Beliefs) Kinds() []shard.Kind { return b.exit.Kinds() }
 

@@ -66,3 +66,6 @@ const Name = "exit"
 
 // Name returns "exit".
 func (e *Exit) Name() string { return Name }
+
+// Divisible says that prompts are drawn from the entries and tasks that Next is given alone.
+func (e *Exit) Divisible() {}

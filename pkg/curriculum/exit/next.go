@@ -40,7 +40,7 @@ func (e *Exit) Next(state curriculum.State, iteration, n int, taskIDs []string) 
 // in [0, 1) drawn for it, the index of an entry and the share of it in all draws; 0 where
 // that is not known.
 func (e *Exit) Select(state curriculum.State, iteration, n int, taskIDs []string, draw func(prompt int, u float64) (entry int, share float64)) []curriculum.Selection {
-	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, iteration, n, taskIDs)
+	tasks := uniform.Tasks(e.spec.BaseTasks, e.seed, state, iteration, n, taskIDs)
 	fromBuffer := e.fromBuffer(state.Entries)
 	selections := make([]curriculum.Selection, n)
 	for i := range selections {

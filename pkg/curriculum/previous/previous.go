@@ -56,6 +56,9 @@ func New(spec Settings, seed uint64) *Previous { return &Previous{spec: spec, se
 // Name returns "previous".
 func (p *Previous) Name() string { return Name }
 
+// Divisible says that prompts are drawn from the entries and tasks that Next is given alone.
+func (p *Previous) Divisible() {}
+
 // Update replaces 𝒟_prev by the valid solutions of an iteration's groups.
 func (p *Previous) Update(_ curriculum.State, iteration int, groups []curriculum.Group, _ []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration}
@@ -96,7 +99,7 @@ const (
 // Tasks from scratch are those of the uniform curriculum: prompt i takes the task
 // that it has there. The tasks of prompts that improve are passed over.
 func (p *Previous) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks := uniform.Tasks(p.spec.BaseTasks, p.seed, iteration, n, taskIDs)
+	tasks := uniform.Tasks(p.spec.BaseTasks, p.seed, state, iteration, n, taskIDs)
 	improve := p.probability(state)
 	var half []bool
 	if p.spec.Exact {

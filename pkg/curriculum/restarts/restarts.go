@@ -55,6 +55,9 @@ func New(spec Settings, seed uint64) *Restarts { return &Restarts{spec, seed} }
 // Name is as recipes write it.
 func (r *Restarts) Name() string { return Name }
 
+// Divisible says that prompts are drawn from the entries and tasks that Next is given alone.
+func (r *Restarts) Divisible() {}
+
 // Update pushes the valid submissions of an iteration, each into the pool of its
 // task, by their places in the plan, samples and turns. State.Entries are the pools,
 // by task, each in the order of its pushes.
@@ -161,7 +164,7 @@ func poolsOf(state curriculum.State) (map[string]memory.Pool, error) {
 // Next draws the task of each prompt, and then whether it starts from a solution of
 // the task and from which.
 func (r *Restarts) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
-	tasks := uniform.Tasks(r.spec.BaseTasks, r.seed, iteration, n, taskIDs)
+	tasks := uniform.Tasks(r.spec.BaseTasks, r.seed, state, iteration, n, taskIDs)
 	held := map[string][]shard.Entry{}
 	for _, e := range state.Entries {
 		held[e.TaskID] = append(held[e.TaskID], e)

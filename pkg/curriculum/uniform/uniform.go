@@ -57,6 +57,9 @@ func init() {
 	})
 }
 
+// Divisible says that tasks are drawn from those that Next is given alone.
+func (u *Uniform) Divisible() {}
+
 // New returns the uniform curriculum of a run with the given seed.
 func New(spec Settings, seed uint64) *Uniform { return &Uniform{spec, seed} }
 
@@ -69,9 +72,9 @@ func (u *Uniform) Update(_ curriculum.State, iteration int, _ []curriculum.Group
 }
 
 // Next selects the [Tasks] of an iteration.
-func (u *Uniform) Next(_ curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
+func (u *Uniform) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
 	selections := make([]curriculum.Selection, n)
-	for i, id := range Tasks(u.spec.BaseTasks, u.seed, iteration, n, taskIDs) {
+	for i, id := range Tasks(u.spec.BaseTasks, u.seed, state, iteration, n, taskIDs) {
 		selections[i] = Selection(id, 1)
 	}
 	return selections, nil
@@ -97,11 +100,16 @@ func (u *Uniform) Explain(curriculum.State, int, int, curriculum.Selection) ([]c
 // Tasks returns the tasks of the n slots of an iteration, counted from 1.
 //
 // In epochs the slots of all iterations, one after the other, run through
-// permutations of taskIDs, epoch e through one drawn for e alone, so n must be
-// the same in every iteration for each epoch to hold every task once. An
+// permutations of taskIDs, epoch e through one drawn for e alone. n must be the same
+// in every iteration, or the state say what was before, for each epoch to hold every
+// task once. An
 // iteration may begin in one epoch and end in a later one, and then a task may
 // occur in it twice. Independent slots each draw one of taskIDs.
-func Tasks(baseTasks string, seed uint64, iteration, n int, taskIDs []string) []string {
+func Tasks(baseTasks string, seed uint64, state curriculum.State, iteration, n int, taskIDs []string) []string {
+	before := (iteration - 1) * n
+	if state.Before != nil {
+		before = *state.Before
+	}
 	tasks := make([]string, n)
 	epoch, permutation := -1, []int(nil)
 	for i := range tasks {
@@ -109,7 +117,7 @@ func Tasks(baseTasks string, seed uint64, iteration, n int, taskIDs []string) []
 			tasks[i] = taskIDs[rng.New(seed, rng.PurposeSelect, iteration, "base task", i).IntN(0, len(taskIDs))]
 			continue
 		}
-		slot := (iteration-1)*n + i
+		slot := before + i
 		if e := slot / len(taskIDs); e != epoch {
 			epoch = e
 			// The epoch stands where other streams have the iteration.

@@ -76,7 +76,7 @@ func TestEpochsAndSeedsDiffer(t *testing.T) {
 	t.Parallel()
 	ids := taskIDs(100)
 	draw := func(seed uint64, iteration int) []string {
-		return Tasks(Epochs, seed, iteration, 100, ids)
+		return Tasks(Epochs, seed, curriculum.State{}, iteration, 100, ids)
 	}
 	first := draw(1, 1)
 	for name, other := range map[string][]string{"second epoch": draw(1, 2), "second seed": draw(2, 1)} {
@@ -183,7 +183,7 @@ func TestIndependentTasks(t *testing.T) {
 func TestDrawsStay(t *testing.T) {
 	t.Parallel()
 	for baseTasks, want := range map[string][]string{Epochs: {"c", "e", "a", "f", "c", "d", "e", "b"}, Independent: {"b", "f", "f", "c", "c", "b", "c", "d"}} {
-		if got := Tasks(baseTasks, 7, 2, 8, []string{"a", "b", "c", "d", "e", "f"}); !slices.Equal(got, want) {
+		if got := Tasks(baseTasks, 7, curriculum.State{}, 2, 8, []string{"a", "b", "c", "d", "e", "f"}); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", baseTasks, got, want)
 		}
 	}

@@ -43,6 +43,7 @@ type Status struct {
 	Iterations int           `json:"iterations"`
 	Lineage    []string      `json:"lineage,omitempty"` // what the run comes from, the last first
 	Learned    int           `json:"iterations_learned"`
+	Mix        string        `json:"environments,omitempty"` // names and weights of several
 	Executor   string        `json:"executor,omitempty"`
 	Stuck      string        `json:"stuck,omitempty"`  // why nobody could submit what is ready
 	Paused     string        `json:"paused,omitempty"` // by whom and since when nothing more is started
@@ -72,6 +73,9 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 	s := Status{
 		Run: string(r.Dir), RunID: r.Identity.RunID, Name: r.Identity.Name, Iterations: r.Recipe.Schedule.Iterations,
 		Lineage: r.Lineage(),
+	}
+	if r.Recipe.Env.Mix() != nil {
+		s.Mix = r.Recipe.Env.String()
 	}
 	if seen == nil {
 		seen = &advance.Seen{}
@@ -291,6 +295,9 @@ func (s Status) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s (%s): %s, %d of %d iterations learned\n  %s\n", s.Run, s.RunID, s.State, s.Learned, s.Iterations, s.Evidence)
 	for _, line := range s.Lineage {
 		fmt.Fprintf(w, "  %s\n", line)
+	}
+	if s.Mix != "" {
+		fmt.Fprintf(w, "  environments: %s\n", s.Mix)
 	}
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tSTATE\tDONE\tRUNNING\tPENDING\tFAILED\tUNKNOWN\tEVIDENCE")

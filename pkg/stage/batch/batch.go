@@ -224,6 +224,9 @@ func (r *reduction) account() {
 				r.metrics["invalid_"+g.Instance.Kind]++
 			}
 		}
+		if r.Environments {
+			r.countEnvironment(g)
+		}
 		r.metrics["kind_"+g.Instance.Kind]++
 		r.metrics["origin_"+g.Instance.Origin]++
 		depth += float64(g.Instance.Depth)
@@ -237,6 +240,23 @@ func (r *reduction) account() {
 	}
 	r.metrics["groups"] = float64(len(r.groups))
 	r.metrics["responses"] = float64(responses)
+}
+
+// countEnvironment counts a group by the name of its environment in the run.
+func (r *reduction) countEnvironment(g group) {
+	of := "_environment_" + g.Instance.Env
+	r.metrics["groups"+of]++
+	for i, t := range g.Traces {
+		if t.Valid() {
+			r.metrics["responses"+of]++
+			r.metrics["reward_sum"+of] += g.reward(i)
+		}
+	}
+	for _, s := range g.segments {
+		if s.Dropped == "" && s.Masked == "" {
+			r.metrics["retained"+of]++
+		}
+	}
 }
 
 // add adds a trace.

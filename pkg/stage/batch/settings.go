@@ -16,6 +16,7 @@ type Settings struct {
 	Group                        int // responses of an instance
 	MaxNewTokens                 int // of a response
 	GradientUnits, BatchSegments int
+	Environments                 bool // there are several: count by environment too
 }
 
 // SettingsOf are those of a recipe.
@@ -23,6 +24,6 @@ func SettingsOf(r recipe.Recipe) Settings {
 	return Settings{
 		Seed: r.Seed, Credit: r.CreditSpec(), Advantage: r.Advantage.AdvantageSettings, Weight: r.Weight.Choice(), Loss: r.Loss,
 		Group: r.Rollout.Group, MaxNewTokens: r.Rollout.MaxNewTokens,
-		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.BatchSegments(),
+		GradientUnits: r.Schedule.GradientUnits, BatchSegments: r.BatchSegments(), Environments: r.Env.Mix() != nil,
 	}
 }

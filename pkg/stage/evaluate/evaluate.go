@@ -36,7 +36,7 @@ func Instances(environment env.Env, spec recipe.Evaluation, seed uint64) ([]shar
 			}
 			id := fmt.Sprintf("e%06d", len(rows))
 			rows = append(rows, shard.Instance{
-				InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Set().Name(), Set: m.Set, Kind: string(shard.KindInitial),
+				InstanceID: id, GroupID: id, TaskID: task.ID, Env: environment.Set().Environment(task.ID), Set: m.Set, Kind: string(shard.KindInitial),
 				Messages: messages, Origin: string(shard.OriginBase), Seed: int64(seed),
 			})
 		}
@@ -189,7 +189,7 @@ func Rows(spec recipe.Evaluation, environment env.Env, instances []shard.Instanc
 			case !shard.Outcome(trace.Score.Outcome).Policys():
 				return nil, fmt.Errorf("task %q, sample %d could not be scored: %s", task.ID, sample, trace.Score.Feedback)
 			}
-			rows := trace.attempts(task, environment.Traits().Transcript)
+			rows := trace.attempts(task, env.TraitsOf(environment, task.ID).Transcript)
 			for i := range rows {
 				rows[i].Set, rows[i].Sample, rows[i].Step, rows[i].PolicyVersion = measured.Set, int32(sample), int32(i), int32(policyVersion)
 			}

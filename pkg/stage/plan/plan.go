@@ -203,7 +203,7 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 		}
 		id := InstanceID(iteration, i)
 		rows[i] = shard.Instance{
-			InstanceID: id, GroupID: id, TaskID: task.ID, Env: p.environment.Set().Name(), Kind: string(selected.Kind),
+			InstanceID: id, GroupID: id, TaskID: task.ID, Env: p.environment.Set().Environment(task.ID), Kind: string(selected.Kind),
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,

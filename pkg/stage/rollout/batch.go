@@ -51,7 +51,7 @@ func NewBatch(s Settings, environment env.Env, instances []shard.Instance, in In
 				Task: task, Kind: shard.Kind(instance.Kind), Prompt: instance.Messages, Scaffold: samples.scaffold,
 				Sampling: samples.settings(number), MaxNewTokens: samples.maxNewTokens,
 				dropThinking: s.Rollout.Thinking == recipe.ThinkingDrop,
-				blind:        in.Evaluation && environment.Traits().Validated,
+				blind:        in.Evaluation && env.TraitsOf(environment, task.ID).Validated,
 			}
 			t.Stream, t.DraftStream = trainingStreams(s.Seed, in.Iteration, instance.InstanceID, number)
 			t.Choices = rng.New(s.Seed, rng.PurposeScaffold, in.Iteration, instance.InstanceID, number)

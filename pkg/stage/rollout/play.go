@@ -97,7 +97,7 @@ func (t *Trace) next(ctx context.Context, environment env.Env, verdict *env.Turn
 	switch {
 	case err != nil:
 		return err
-	case step.Wait, verdict == nil && !step.Over() && t.counts(environment.Traits()):
+	case step.Wait, verdict == nil && !step.Over() && t.counts(env.TraitsOf(environment, t.Task.ID)):
 		t.waits, t.goingOn = shard.WaitTurn, false
 	case step.Over():
 		return t.nextAttempt(ctx, environment)
@@ -133,7 +133,7 @@ func (t *Trace) counts(traits env.Traits) bool {
 func (t *Trace) nextAttempt(ctx context.Context, environment env.Env) error {
 	t.close()
 	t.goingOn = false
-	next := t.Scaffold.Next(t.choosing(), environment.Traits())
+	next := t.Scaffold.Next(t.choosing(), env.TraitsOf(environment, t.Task.ID))
 	switch {
 	case next.Done:
 		return nil

@@ -23,8 +23,17 @@ func (s samples) settings(number int) policy.Sampling {
 	return s.sampled
 }
 
-// training is how a recipe samples what is trained on.
-func (r Settings) training() (samples, error) {
+// training is how a recipe samples what is trained on in an environment.
+func (r Settings) training(environment string) (samples, error) {
+	if mix := r.Env.Mix(); mix != nil {
+		part, _ := mix.Find(environment)
+		if part.Steps != nil {
+			r.Scaffold.Steps = *part.Steps
+		}
+		if part.MaxNewTokens != nil {
+			r.Rollout.MaxNewTokens, r.Rollout.MaxNewTokensByTurn = *part.MaxNewTokens, nil
+		}
+	}
 	attempts, err := r.Scaffold.Training()
 	if err != nil {
 		return samples{}, err
@@ -64,9 +73,10 @@ func (r Settings) measuring(set string) (samples, error) {
 
 // sampling makes what says how each instance is sampled.
 func (r Settings) sampling(evaluation bool) func(shard.Instance) (samples, error) {
-	known := map[string]samples{} // by set
+	known := map[[2]string]samples{} // by set and environment
 	return func(instance shard.Instance) (samples, error) {
-		s, ok := known[instance.Set]
+		of := [2]string{instance.Set, instance.Env}
+		s, ok := known[of]
 		if ok {
 			return s, nil
 		}
@@ -74,9 +84,9 @@ func (r Settings) sampling(evaluation bool) func(shard.Instance) (samples, error
 		if evaluation {
 			s, err = r.measuring(instance.Set)
 		} else {
-			s, err = r.training()
+			s, err = r.training(instance.Env)
 		}
-		known[instance.Set] = s
+		known[of] = s
 		return s, err
 	}
 }

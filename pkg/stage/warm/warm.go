@@ -18,6 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shares"
 	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
@@ -208,7 +209,8 @@ func Workload(s Settings, longest int) policy.Workload {
 type demonstrator struct {
 	Settings
 	environment env.Env
-	tasks       []env.Task
+	tasks       [][]env.Task // by environment
+	shares      shares.Shares
 	chat        chat.Chat
 }
 
@@ -254,7 +256,8 @@ func newDemonstrator(s Settings, environment env.Env, folder string) (*demonstra
 	if err != nil {
 		return nil, err
 	}
-	d := &demonstrator{Settings: s, environment: environment, tasks: tasks}
+	d := &demonstrator{Settings: s, environment: environment}
+	d.tasks, d.shares = environment.Set().Apart(tasks)
 	d.chat, err = stage.LoadChat(s.Policy, folder)
 	return d, err
 }
@@ -277,8 +280,9 @@ func (d *demonstrator) batches(ctx context.Context, first, last int) ([]batch, e
 // batch draws the demonstrations of a step.
 func (d *demonstrator) batch(step int) (batch, error) {
 	var b batch
+	of, _ := d.shares.Plan(step*d.WarmStart.Batch, d.WarmStart.Batch)
 	for i := range d.WarmStart.Batch {
-		conversation, err := d.demonstration(step, i)
+		conversation, err := d.demonstration(step, i, d.tasks[of[i]])
 		if err != nil {
 			return b, err
 		}
@@ -323,10 +327,10 @@ func forward(engine *policy.Engine, micro []trainer.Bundle) (policy.Batch, []flo
 	return batch, logProbs, engine.Forward(batch, policy.Sampling{Temperature: 1}, logProbs, entropy)
 }
 
-// demonstration draws a task and the kind of prompt to answer.
-func (d *demonstrator) demonstration(step, index int) ([]shard.Message, error) {
+// demonstration draws one of the tasks and the kind of prompt to answer.
+func (d *demonstrator) demonstration(step, index int, tasks []env.Task) ([]shard.Message, error) {
 	stream := rng.New(d.Seed, rng.PurposeWarmStart, step, "", index)
-	task := d.tasks[stream.IntN(0, len(d.tasks))]
+	task := tasks[stream.IntN(0, len(tasks))]
 	kind, u := shard.KindInitial, stream.Float64(1)
 	switch w := d.WarmStart; {
 	case u < w.Improve:
@@ -362,13 +366,16 @@ func CheckDemonstrations(environment env.Env, s Settings) error {
 	if err != nil {
 		return err
 	}
+	apart, _ := environment.Set().Apart(tasks)
 	for kind, share := range map[shard.Kind]float64{shard.KindInitial: 1 - w.Improve - w.Diverge, shard.KindImprove: w.Improve, shard.KindDiverge: w.Diverge} {
 		if share <= 0 {
 			continue
 		}
-		_, there, err := environment.Demonstration(tasks[0], kind, rng.New(s.Seed, rng.PurposeWarmStart, 0, tasks[0].ID, 0))
-		if err == nil && !there {
-			return NoDemonstration(tasks[0].ID, environment, kind)
+		for _, own := range apart {
+			_, there, err := environment.Demonstration(own[0], kind, rng.New(s.Seed, rng.PurposeWarmStart, 0, own[0].ID, 0))
+			if err == nil && !there {
+				return NoDemonstration(own[0].ID, environment, kind)
+			}
 		}
 	}
 	return nil
