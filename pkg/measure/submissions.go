@@ -194,9 +194,13 @@ const (
 	AllAttempts  = "all attempts"
 )
 
-// SampleDeviation ends the name of a column of submissions that is the sample standard
-// deviation of another one over the samples of an evaluation.
-const SampleDeviation = "_sample_std"
+// SampleDeviation and SampleError end the names of columns of submissions that are the sample
+// standard deviation of another one over the samples of an evaluation, and the standard error
+// of its mean over them.
+const (
+	SampleDeviation = "_sample_std"
+	SampleError     = "_sample_error"
+)
 
 // submissionsBySet are the submissions of a version on each set, of the first attempt alone
 // and of all: means over tasks, then over samples, in percent.
@@ -234,7 +238,9 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 			} {
 				values = append(values, Value{By: c.chosen, Group: set, Column: m.column, Y: 100 * m.of.Mean})
 				if e := m.of.StandardError; e != nil {
-					values = append(values, Value{By: c.chosen, Group: set, Column: m.column + SampleDeviation, Y: 100 * *e * math.Sqrt(float64(table.Samples))})
+					values = append(values,
+						Value{By: c.chosen, Group: set, Column: m.column + SampleDeviation, Y: 100 * *e * math.Sqrt(float64(table.Samples))},
+						Value{By: c.chosen, Group: set, Column: m.column + SampleError, Y: 100 * *e})
 				}
 			}
 		}
