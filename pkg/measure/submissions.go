@@ -252,7 +252,7 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 }
 
 // submissionsByTask are the best submission of each sample of a task by validation score, of
-// the benchmarks: HumanRank and medals in percent, means over samples.
+// the benchmarks: HumanRank and medals in percent, means over samples with their spread.
 func submissionsByTask(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	chains, err := r.countedChains(ctx, version)
 	if err != nil {
@@ -266,9 +266,19 @@ func submissionsByTask(ctx context.Context, r *Rows, version int) ([]Value, erro
 	}
 	var values []Value
 	for _, task := range slices.Sorted(maps.Keys(ranks)) {
-		rank, _ := meanOf(ranks[task])
-		medal, _ := meanOf(medals[task])
-		values = append(values, Value{"task", task, "humanrank", nil, rank}, Value{"task", task, "any_medal", nil, medal})
+		values = append(values, overSamples(task, "humanrank", ranks[task])...)
+		values = append(values, overSamples(task, "any_medal", medals[task])...)
 	}
 	return values, nil
+}
+
+// overSamples are the mean of a task's samples and, of more than one, its deviation and error.
+func overSamples(task, column string, samples []float64) []Value {
+	mean, _ := meanOf(samples)
+	values := []Value{{"task", task, column, nil, mean}}
+	if n := float64(len(samples)); n > 1 {
+		deviation := stat.StdDev(samples, nil)
+		values = append(values, Value{"task", task, column + SampleDeviation, nil, deviation}, Value{"task", task, column + SampleError, nil, stat.StdErr(deviation, n)})
+	}
+	return values
 }

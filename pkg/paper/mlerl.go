@@ -80,7 +80,7 @@ func byCompetition(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments(beforeTraining) {
 		own, err := view{
-			measure: "submissions_by_task", by: "task", labels: labels{"humanrank": "HumanRank (%)", "any_medal": "any medal (%)"}, sorted: true,
+			measure: "submissions_by_task", by: "task", labels: withDeviations(labels{"humanrank": "HumanRank (%)", "any_medal": "any medal (%)"}), sorted: true,
 		}.of(ctx, s, when.version)
 		if err != nil {
 			return nil, err
