@@ -325,7 +325,8 @@ class Tasksets:
     def tasks(self, split, seed):
         for i, task in enumerate(self.all):
             if (i % 5 == 4) == (split != "train"):
-                yield {"id": str(i), "index": i, "kind": type(task).__name__, "prompt": self.prompt(task.data)}
+                answer = str(getattr(task.data, "answer", task.key))  # by which tasks of one prompt differ
+                yield {"id": str(i), "index": i, "kind": type(task).__name__, "prompt": self.prompt(task.data), "answer": answer}
 
     def prompt(self, data):
         said = [{"role": "user", "content": data.prompt}] if isinstance(data.prompt, str) else [{"role": m.role, "content": m.content} for m in data.prompt or []]
@@ -400,7 +401,7 @@ class OpenEnv(Episodes):
         count = self.count if split == "train" else max(1, self.count // 4)
         for i in range(count):
             at = 2 * (seed * self.count + i) + (split != "train")
-            yield {"id": f"{split}/{i}", "prompt": self.text(self.make().reset(seed=at)), "reset": at}
+            yield {"id": f"{split}/{i}", "prompt": self.text(self.make().reset(seed=at)), "reset": at, "answer": str(at)}  # by which tasks of one prompt differ
 
     def text(self, observation):
         """An observation as the policy reads it: its only text, or all fields as JSON."""

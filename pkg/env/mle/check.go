@@ -272,7 +272,7 @@ func (v *lineVerifier) openGrader(line checkLine) (*mlebench.Competition, error)
 	defaults.SetDefaults()
 	p := defaults.Program
 	p.File, p.Modules = line.Grader, v.settings.Modules
-	g, err := newOwnGrader(v.env.runner, p, "", "", line.Answers, "")
+	g, err := newOwnGrader(v.env.runner, p, "", line.Answers, "")
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ var gradeSource string
 type ownGrader struct {
 	task.Program
 	runner  *runner
-	name    string   // of the task
 	path    string   // of the program
 	answers string   // path
 	read    []string // what it may read beside the interpreter's own
@@ -39,9 +38,10 @@ type ownGrader struct {
 	works func() error // whether it grades the sample, asked once
 }
 
-// newOwnGrader finds all that a grader reads, links followed.
-func newOwnGrader(r *runner, p task.Program, name, folder, answers, sample string) (*ownGrader, error) {
-	g := &ownGrader{Program: p, runner: r, name: name, sample: sample}
+// newOwnGrader finds all that a grader reads, links followed. Without a task's folder, paths
+// start at the working folder, and the grader reads its own folder and the answers.
+func newOwnGrader(r *runner, p task.Program, folder, answers, sample string) (*ownGrader, error) {
+	g := &ownGrader{Program: p, runner: r, sample: sample}
 	var err error
 	if g.path, err = absolute(p.File, folder); err != nil {
 		return nil, fmt.Errorf("grader.file: %w", err)
@@ -58,10 +58,10 @@ func newOwnGrader(r *runner, p task.Program, name, folder, answers, sample strin
 		g.Modules = append(g.Modules, path)
 	}
 	g.read = append([]string{filepath.Dir(g.path), g.answers}, g.Modules...)
-	if folder, err = filepath.EvalSymlinks(folder); err != nil {
-		return nil, err
-	}
-	if name != "" {
+	if folder != "" {
+		if folder, err = filepath.EvalSymlinks(folder); err != nil {
+			return nil, err
+		}
 		g.read = append(g.read, folder)
 	}
 	g.works = sync.OnceValue(g.gradesSample)
@@ -86,7 +86,7 @@ func (e *Env) grader(ctx context.Context, t *task.Task) (*mlebench.Competition, 
 		return t.Grader, nil
 	}
 	own, _ := e.graders.LoadOrStore(t.Folder, sync.OnceValues(func() (*ownGrader, error) {
-		return newOwnGrader(e.runner, t.Program, t.Name, t.Folder, t.Answers, t.Path(t.SampleSubmission))
+		return newOwnGrader(e.runner, t.Program, t.Folder, t.Answers, t.Path(t.SampleSubmission))
 	}))
 	g, err := own.(func() (*ownGrader, error))()
 	if err != nil {

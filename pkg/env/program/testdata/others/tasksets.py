@@ -21,5 +21,5 @@ class WordTask(vf.Task[WordData]):
 
 class Backwards(vf.Taskset[WordTask, vf.TasksetConfig]):
     def load(self):
-        for word in ("abc", "house", "tree", "lathe", "level") * 4:
+        for word in "abc house tree lathe level stone river cloud paper glass table chair door roof wall floor lamp clock book plant".split():
             yield WordTask(WordData(prompt=f"Say {word} backwards.", system_prompt="Be brief.", answer=word[::-1]), self.config.task)
