@@ -1,35 +1,45 @@
 """Makes a reward or an environment in Python speak Lathe's protocol (data/README.md).
 
-    python3 lathe_env.py [--style STYLE] [--weights 1,0.5] WHAT [WHAT ...]
+    python3 lathe_env.py [--style STYLE] [--weights 1,0.5] [--tasks N] WHAT [WHAT ...]
 
-WHAT is FILE.py, FILE.py:NAME or MODULE:NAME; without a name the first of reward, reward_funcs,
-compute_score, load_environment, environment. The style is told from what is found, or said:
+WHAT is FILE.py, FILE.py:NAME, MODULE:NAME or reasoning_gym:DATASET; without a name the first of
+reward, reward_funcs, compute_score, load_environment, load_taskset, load_dataset, environment, or the
+Taskset that __all__ names. The style is told from what is found, or said:
 
   plain      reward(prompt, completion, answer, **task) -> float, bool, None (invalid) or a dict
              of parts, in which reward, score, outcome, feedback, extracted may be too
   trl        reward_funcs(prompts, completions, **columns) -> list; several, weighted
   verl       compute_score(data_source, solution_str, ground_truth, extra_info)
   verifiers  load_environment() of the package verifiers, 0.1
+  taskset    a Taskset of verifiers.v1, 0.4: one answer, scored by the rewards of its task on a trace
+  gym        load_dataset(split, seed, count) of reasoning-gym, 0.1: an answer in <answer> tags, or all of it
+  openenv    an Environment of openenv, 0.10, run in this process
   episodes   a class: tasks(split, seed), begin(task, messages, seed) -> an episode: next, reward
+
+--tasks is how many tasks to train on are taken or made, 1000, where others would have no end; a quarter
+as many are held out.
 """
 
 import asyncio
+import functools
 import importlib.util
 import inspect
+import itertools
 import json
 import math
 import os
 import random
 import sys
 import traceback
+import typing
 
-NAMES = ["reward", "reward_funcs", "compute_score", "load_environment", "environment"]
+NAMES = ["reward", "reward_funcs", "compute_score", "load_environment", "load_taskset", "load_dataset", "environment"]
 
 
 def load(what):
     """What a word of the command names, and the weights beside it."""
     path, _, name = what.partition(":")
-    if os.path.exists(path):
+    if os.path.isfile(path):
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
         spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
         module = importlib.util.module_from_spec(spec)
@@ -39,7 +49,10 @@ def load(what):
         raise FileNotFoundError(f"there is no file {path} in {os.getcwd()}")
     else:
         module = importlib.import_module(path)
-    found = getattr(module, name or next((known for known in NAMES if hasattr(module, known)), " or ".join(NAMES)))
+    if path == "reasoning_gym":
+        return functools.partial(generated, module, name), None
+    tasksets = [known for known in getattr(module, "__all__", []) if hasattr(getattr(module, known), "task_type")]
+    found = getattr(module, name or next((known for known in NAMES + tasksets if hasattr(module, known)), " or ".join(NAMES)))
     return found, getattr(module, "reward_weights", None) if isinstance(found, (list, tuple)) else None
 
 
@@ -55,9 +68,21 @@ def call(function, arguments):
     return asyncio.run(result) if inspect.isawaitable(result) else result
 
 
+def generated(reasoning_gym, name, split, seed, count):
+    """A data set of reasoning-gym by its name. Its entry i is that of seed + i: the splits have seeds apart."""
+    test = split != "train"
+    return reasoning_gym.create_dataset(name, size=max(1, count // 4) if test else count, seed=(2 * seed + test) * count)
+
+
 def style_of(found):
     if hasattr(found, "begin"):
         return "episodes"
+    if hasattr(found, "task_type") or getattr(found, "__name__", "") == "load_taskset":
+        return "taskset"
+    if hasattr(found, "reset") and hasattr(found, "step"):
+        return "openenv"
+    if isinstance(found, functools.partial) or getattr(found, "__name__", "") == "load_dataset":
+        return "gym"
     if hasattr(found, "rubric") or getattr(found, "__name__", "") == "load_environment":
         return "verifiers"
     return "trl" if isinstance(found, (list, tuple)) or "completions" in inspect.signature(found).parameters else "plain"
@@ -268,6 +293,149 @@ class Verifiers(Episodes):
         return {"reward": number(episode["reward"]), "parts": {k: number(v, k) for k, v in episode["metrics"].items()}}
 
 
+class Tasksets:
+    """Tasks of verifiers.v1, 0.4, whose harness is the policy alone: a task's rewards are given a trace."""
+
+    def __init__(self, functions, weights):
+        from verifiers.v1.utils.generic import concrete_type
+
+        self.vf, found = importlib.import_module("verifiers.v1"), functions[0]
+        if isinstance(found, type):
+            found = functools.partial(found, (concrete_type(found, self.vf.TasksetConfig) or self.vf.TasksetConfig)())
+        self.taskset = found() if callable(found) else found
+        self.requests = {"tasks": self.tasks, "score": each(self.judge)}
+        self.about = {"answer": False}
+
+    @functools.cached_property
+    def all(self):
+        """Every fifth is held out."""
+        found = list(itertools.islice(self.taskset, self.count * 5 // 4))
+        kinds = {type(task) for task in found}
+        tools = any(kind.toolsets(found[0].config) for kind in kinds) or type(self.taskset).toolsets(self.taskset.config)
+        needs = {f.__name__ for task in found for f in task.hooks("reward") if self.needs_runtime(f)}
+        if tools or needs or any(kind.NEEDS_CONTAINER for kind in kinds):
+            raise ValueError(f"its tasks have tools, a container or rewards that need a runtime ({', '.join(sorted(needs)) or 'none'}): only answers in one message are scored here")
+        return found
+
+    @staticmethod
+    def needs_runtime(function):
+        taken = inspect.signature(function).parameters.get("runtime")
+        return taken is not None and taken.default is taken.empty
+
+    def tasks(self, split, seed):
+        for i, task in enumerate(self.all):
+            if (i % 5 == 4) == (split != "train"):
+                answer = str(getattr(task.data, "answer", task.key))  # by which tasks of one prompt differ
+                yield {"id": str(i), "index": i, "kind": type(task).__name__, "prompt": self.prompt(task.data), "answer": answer}
+
+    def prompt(self, data):
+        said = [{"role": "user", "content": data.prompt}] if isinstance(data.prompt, str) else [{"role": m.role, "content": m.content} for m in data.prompt or []]
+        if not said or any(not isinstance(m["content"], str) for m in said):
+            raise ValueError(f"task {data.idx} has no prompt of text")
+        return ([{"role": "system", "content": data.system_prompt}] if data.system_prompt else []) + said
+
+    def judge(self, item):
+        return asyncio.run(self.score(self.all[columns(item["task"])["index"]], item))
+
+    async def score(self, task, item):
+        vf, types = self.vf, importlib.import_module("verifiers.v1.types")
+        graph, state_cls = importlib.import_module("verifiers.v1.graph"), importlib.import_module("verifiers.v1.state").state_cls
+        of = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+        trace = vf.Trace(task=of, state=state_cls(type(task))(), agent=vf.AgentInfo(config=vf.AgentConfig()))
+        message = {"system": types.SystemMessage, "user": types.UserMessage, "assistant": types.AssistantMessage}
+        messages = [message[m["role"]](content=m["content"]) for m in item["messages"]]
+        for at in item["own"]:
+            finish = "length" if item["finish"] == "length" and at == item["own"][-1] else "stop"
+            response = types.Response(id=str(at), created=0, model="policy", message=messages[at], finish_reason=finish)
+            graph.prepare_turn(trace, messages[:at]).commit(response)
+        trace.stop("agent_completed")
+        trace.ok = True
+        await task.score(trace)
+        parts = {name: reward.value for name, reward in trace.rewards.items() if reward is not None}
+        parts.update({name: value for name, value in trace.metrics.items() if value is not None and name not in parts})
+        return {"reward": number(trace.reward), "parts": {name: number(value, name) for name, value in parts.items()}}
+
+
+class Gym:
+    """Data sets of reasoning-gym, 0.1. A task is an entry of one by split, seed and index, which its score is asked for."""
+
+    def __init__(self, functions, weights):
+        self.make, self.made = functions[0], {}
+        self.requests = {"tasks": self.tasks, "score": each(self.judge)}
+
+    def dataset(self, split, seed):
+        if (split, seed) not in self.made:
+            self.made[split, seed] = call(self.make, {"split": split, "seed": seed, "count": self.count})
+        return self.made[split, seed]
+
+    def tasks(self, split, seed):
+        for i, entry in enumerate(self.dataset(split, seed)):
+            kind = entry.get("metadata", {}).get("source_dataset", "gym")
+            answer = entry["answer"] if isinstance(entry["answer"], str) else json.dumps(entry["answer"], default=str)
+            yield {"id": f"{split}/{i}", "prompt": entry["question"], "answer": answer, "kind": kind, "entry": [split, seed, i]}
+
+    def judge(self, item):
+        split, seed, i = columns(item["task"])["entry"]
+        dataset, text = self.dataset(split, seed), item["messages"][item["own"][-1]]["content"]
+        answer = importlib.import_module("reasoning_gym.utils").extract_answer(text)
+        answer = text.strip() if answer is None else answer
+        return {"reward": number(dataset.score_answer(answer, dataset[i])), "extracted": answer}
+
+
+class OpenEnv(Episodes):
+    """Environments of openenv, 0.10, each episode in one of its own. A task is a seed of reset."""
+
+    def __init__(self, functions, weights):
+        self.make = functions[0] if callable(functions[0]) else lambda: functions[0]
+        super().__init__(functions, weights)
+        self.about = {"answer": False}
+        self.action = typing.get_type_hints(type(self.environment).step).get("action")
+        if not hasattr(self.action, "model_fields"):
+            given = [typing.get_args(base) for base in getattr(type(self.environment), "__orig_bases__", ())]
+            self.action = next((args[0] for args in given if args and hasattr(args[0], "model_fields")), None)
+        if self.action is None:
+            raise TypeError(f"{type(self.environment).__name__}.step has no type of its action")
+        self.fields = {n: f for n, f in self.action.model_fields.items() if n != "metadata"}
+
+    def tasks(self, split, seed):
+        count = self.count if split == "train" else max(1, self.count // 4)
+        for i in range(count):
+            at = 2 * (seed * self.count + i) + (split != "train")
+            yield {"id": f"{split}/{i}", "prompt": self.text(self.make().reset(seed=at)), "reset": at, "answer": str(at)}  # by which tasks of one prompt differ
+
+    def text(self, observation):
+        """An observation as the policy reads it: its only text, or all fields as JSON."""
+        fields = {n: v for n, v in observation.model_dump(mode="json").items() if n not in ("done", "reward", "metadata")}
+        return next(iter(fields.values())) if len(fields) == 1 and isinstance(next(iter(fields.values())), str) else json.dumps(fields)
+
+    def start(self, task, messages):
+        environment = self.make()
+        environment.reset(seed=columns(task)["reset"])
+        return {"environment": environment, "rewards": []}
+
+    def asked(self, text):
+        """The action of a message: JSON with its fields, or its only field, a text."""
+        try:
+            given = json.loads(text)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict) and len(self.fields) == 1:
+            given = {next(iter(self.fields)): text}
+        return self.action.model_validate(given)
+
+    def answer(self, episode, message, verdict=None):
+        try:
+            action = self.asked(message)
+        except ValueError as error:
+            return f"This is no action ({', '.join(self.fields)}): {error}"
+        observation = episode["environment"].step(action)
+        episode["rewards"].append(number(observation.reward or 0))
+        return None if observation.done else self.text(observation)
+
+    def reward(self, episode):
+        return {"reward": sum(episode["rewards"])}
+
+
 def answers(request, speaker, name):
     """The lines that answer a request."""
     (verb,) = request.keys() - {"id"}
@@ -284,14 +452,15 @@ def main(words):
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the code prints is no answer: it goes where errors go, line by line
     sys.stdout.reconfigure(line_buffering=True)
-    options = {"--style": None, "--weights": None}
+    options = {"--style": None, "--weights": None, "--tasks": None}
     while words and words[0] in options:
         options[words[0]], words = words[1], words[2:]
-    styles = {"plain": Plain, "verl": Plain, "trl": TRL, "verifiers": Verifiers, "episodes": Episodes}
+    styles = {"plain": Plain, "verl": Plain, "trl": TRL, "verifiers": Verifiers, "episodes": Episodes, "taskset": Tasksets, "gym": Gym, "openenv": OpenEnv}
     try:
         found, weights = zip(*map(load, words or sys.exit("lathe_env.py: name your file: FILE.py or FILE.py:NAME")))
         weights = list(map(float, options["--weights"].split(","))) if options["--weights"] else weights[0]
         speaker = styles[options["--style"] or style_of(found[0])](list(found), weights)
+        speaker.count = int(options["--tasks"] or 1000)
     except Exception as error:
         traceback.print_exc()
         sys.exit(failure(error))

@@ -33,7 +33,8 @@ type listedTask struct {
 	BoardOf     string   `json:"leaderboard_of"`   // people, or reference: programs
 	Best        *float64 `json:"leaderboard_best"` // null, as the median, where there is no leaderboard
 	Median      *float64 `json:"leaderboard_median"`
-	Baseline    *float64 `json:"sample_submission_score"` // null where the sample is no valid submission
+	Grader      string   `json:"grader"`                  // of the task's own, which is not run here; else empty
+	Baseline    *float64 `json:"sample_submission_score"` // null where the sample is no valid submission, or a grader of the task's own scores it
 	WallSeconds float64  `json:"wall_seconds"`
 }
 
@@ -64,7 +65,7 @@ func DataTasks(out io.Writer, o DataTasksOptions) error {
 	for _, t := range tasks {
 		row := listedTask{
 			Name: t.Name, Split: t.Split, Modality: t.Modality, Complexity: t.Complexity, Metric: t.Metric, Direction: t.Direction,
-			Teams: t.Board.Teams(), BoardOf: t.Leaderboard.Of, WallSeconds: t.Limits.WallSeconds,
+			Grader: t.Program.File, Teams: t.Board.Teams(), BoardOf: t.Leaderboard.Of, WallSeconds: t.Limits.WallSeconds,
 		}
 		if !t.Board.Empty() {
 			_, best := t.Board.Ends()
@@ -87,6 +88,9 @@ func DataTasks(out io.Writer, o DataTasksOptions) error {
 	fmt.Fprintln(table, "task\tsplit\tdata\tmetric\tsample\tmedian\tbest\tboard")
 	for _, t := range listed {
 		sample := "not valid"
+		if t.Grader != "" {
+			sample = "by " + t.Grader
+		}
 		if t.Baseline != nil {
 			sample = fmt.Sprint(*t.Baseline)
 		}

@@ -194,9 +194,13 @@ const (
 	AllAttempts  = "all attempts"
 )
 
-// SampleDeviation ends the name of a column of submissions that is the sample standard
-// deviation of another one over the samples of an evaluation.
-const SampleDeviation = "_sample_std"
+// SampleDeviation and SampleError end the names of columns of submissions that are the sample
+// standard deviation of another one over the samples of an evaluation, and the standard error
+// of its mean over them.
+const (
+	SampleDeviation = "_sample_std"
+	SampleError     = "_sample_error"
+)
 
 // submissionsBySet are the submissions of a version on each set, of the first attempt alone
 // and of all: means over tasks, then over samples, in percent.
@@ -234,7 +238,9 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 			} {
 				values = append(values, Value{By: c.chosen, Group: set, Column: m.column, Y: 100 * m.of.Mean})
 				if e := m.of.StandardError; e != nil {
-					values = append(values, Value{By: c.chosen, Group: set, Column: m.column + SampleDeviation, Y: 100 * *e * math.Sqrt(float64(table.Samples))})
+					values = append(values,
+						Value{By: c.chosen, Group: set, Column: m.column + SampleDeviation, Y: 100 * *e * math.Sqrt(float64(table.Samples))},
+						Value{By: c.chosen, Group: set, Column: m.column + SampleError, Y: 100 * *e})
 				}
 			}
 		}
@@ -246,7 +252,7 @@ func submissionsBySet(ctx context.Context, r *Rows, version int) ([]Value, error
 }
 
 // submissionsByTask are the best submission of each sample of a task by validation score, of
-// the benchmarks: HumanRank and medals in percent, means over samples.
+// the benchmarks: HumanRank and medals in percent, means over samples with their spread.
 func submissionsByTask(ctx context.Context, r *Rows, version int) ([]Value, error) {
 	chains, err := r.countedChains(ctx, version)
 	if err != nil {
@@ -260,9 +266,19 @@ func submissionsByTask(ctx context.Context, r *Rows, version int) ([]Value, erro
 	}
 	var values []Value
 	for _, task := range slices.Sorted(maps.Keys(ranks)) {
-		rank, _ := meanOf(ranks[task])
-		medal, _ := meanOf(medals[task])
-		values = append(values, Value{"task", task, "humanrank", nil, rank}, Value{"task", task, "any_medal", nil, medal})
+		values = append(values, overSamples(task, "humanrank", ranks[task])...)
+		values = append(values, overSamples(task, "any_medal", medals[task])...)
 	}
 	return values, nil
+}
+
+// overSamples are the mean of a task's samples and, of more than one, its deviation and error.
+func overSamples(task, column string, samples []float64) []Value {
+	mean, _ := meanOf(samples)
+	values := []Value{{"task", task, column, nil, mean}}
+	if n := float64(len(samples)); n > 1 {
+		deviation := stat.StdDev(samples, nil)
+		values = append(values, Value{"task", task, column + SampleDeviation, nil, deviation}, Value{"task", task, column + SampleError, nil, stat.StdErr(deviation, n)})
+	}
+	return values
 }

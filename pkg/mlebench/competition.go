@@ -38,6 +38,7 @@ type Competition struct {
 	classes []string        // the known labels in their order, as they compare
 	most    bounds          // of a submission
 	mle     *grader.Answers // of a competition of MLE-bench, which has nothing of the above but its id, its board and its bounds
+	program Program         // of a competition with a grader of its own, likewise
 }
 
 // OpenMLEBench reads the answers of a competition of MLE-bench, which is graded as
@@ -256,7 +257,7 @@ func (c *Competition) Validate(submission []byte) error {
 }
 
 // Score scores a submission, a CSV file, rounded to 5 decimals. Every error is
-// the submission's, and a data error.
+// the submission's, and a data error, but for a [GraderError].
 func (c *Competition) Score(submission []byte) (float64, error) {
 	score, _, err := c.ScoreReached(submission)
 	return score, err
@@ -275,6 +276,9 @@ func (c *Competition) ScoreReached(submission []byte) (score float64, reached []
 // CheckRows checks the columns and the ids of a submission, a CSV file, and no
 // value: the sample that a competition hands out may have empty ones.
 func (c *Competition) CheckRows(submission []byte) error {
+	if c.program != nil {
+		return nil // which the program alone knows
+	}
 	defer hold(submission)()
 	if c.mle != nil {
 		return c.mle.CheckRows(submission)
@@ -303,11 +307,15 @@ func (c *Competition) align(submission []byte) (table Table, places, order []int
 
 // grade is ScoreReached without the last step.
 func (c *Competition) grade(submission []byte) (score float64, reached []string, err error) {
+	if int64(len(submission)) > c.most.bytes {
+		return 0, []string{"submission"}, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)
+	}
+	if c.program != nil { // in a process of its own, whose memory is bounded there
+		score, err := c.program(submission)
+		return score, []string{"submission"}, err
+	}
 	defer hold(submission)()
 	if c.mle != nil {
-		if int64(len(submission)) > c.most.bytes {
-			return 0, []string{"submission"}, exitcode.Dataf("the file has %d bytes, and at most %d are read", len(submission), c.most.bytes)
-		}
 		score, stage, err := c.mle.Score(submission, c.most.frame())
 		return score, []string{"submission", "table", "columns", "ids"}[:min(stage, grader.IDs)+1], err
 	}

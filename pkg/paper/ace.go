@@ -13,15 +13,15 @@ var acePaper = paper{
 	covered: aceCovered,
 	queries: []query{
 		{
-			name: "table-1", title: "Tab. 1",
-			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
+			name: "table-1", title: "Tab. 1", errors: true,
+			caption: "Held-out submissions, the best of all attempts of a sample by the validation score that programs print: means over tasks, then over samples. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N. ± is the standard error.",
 			of:      submitted(func(s *source, set string) bool { return slices.Contains(s.Recipe.Evaluation.Counted(), set) }, false),
 		},
 		{
-			name: "table-2", title: "Tab. 2", against: "any medal (%)",
-			caption: "Any-medal rate of the last policy on the test set, chosen as in AceGRPO Tab. 1, and its difference to a method's.",
+			name: "table-2", title: "Tab. 2", errors: true, against: "any medal (%)",
+			caption: "Any-medal rate of the last policy on the test set, chosen as in AceGRPO Tab. 1, and its difference to a method's. ± is the standard error.",
 			of: func(ctx context.Context, s *source) ([]value, error) {
-				return view{measure: "submissions", by: measure.AllAttempts, only: s.Recipe.Evaluation.Counted()[0], labels: labels{"any_medal": "any medal (%)"}}.of(ctx, s, s.Last())
+				return view{measure: "submissions", by: measure.AllAttempts, only: s.Recipe.Evaluation.Counted()[0], labels: withDeviations(labels{"any_medal": "any medal (%)"})}.of(ctx, s, s.Last())
 			},
 		},
 		{

@@ -14,25 +14,25 @@ var mlerlPaper = paper{
 	covered: mlerlCovered,
 	queries: []query{
 		{
-			name: "tables-1-3-5-6", title: "Tab. 1, 3, 5 and 6",
-			caption: "Held-out submissions on the first benchmark, the best of all attempts of a sample by validation score, and the first attempt alone (MLE-RL Tab. 1, w/o agent): means over tasks, then over samples. Self-distillation (MLE-RL Tab. 3), which has no iterations and is measured after its supervision, the signed reward (MLE-RL Tab. 5) and scaffolds (MLE-RL Tab. 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N.",
+			name: "tables-1-3-5-6", title: "Tab. 1, 3, 5 and 6", errors: true,
+			caption: "Held-out submissions on the first benchmark, the best of all attempts of a sample by validation score, and the first attempt alone (MLE-RL Tab. 1, w/o agent): means over tasks, then over samples. Self-distillation (MLE-RL Tab. 3), which has no iterations and is measured after its supervision, the signed reward (MLE-RL Tab. 5) and scaffolds (MLE-RL Tab. 6) are methods of their own. HumanRank is 1 − p/N; MLE-Dojo's is (N − p + 1)/N. ± is the standard error.",
 			of:      submitted(firstBenchmark, true),
 		},
 		{
-			name: "table-2", title: "Tab. 2",
+			name: "table-2", title: "Tab. 2", errors: true,
 			caption: "The same on the other benchmarks and the sets with the role ood.",
 			of: submitted(func(s *source, set string) bool {
 				return !firstBenchmark(s, set) && s.role(set) != recipe.RoleValidation && s.role(set) != recipe.RoleTrain
 			}, false),
 		},
 		{
-			name: "table-4", title: "Tab. 4",
-			caption: "Share of segments that were learned from, and what came of it on the test set, as in MLE-RL Tab. 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of.",
+			name: "table-4", title: "Tab. 4", errors: true,
+			caption: "Share of segments that were learned from, and what came of it on the test set, as in MLE-RL Tab. 1: of the segments of training, or, where a run learned from a pool by supervision alone (the paper's rows), of those of the runs that the pool is of. ± is the standard error.",
 			of:      selection,
 		},
 		{
-			name: "table-7", title: "Tab. 7",
-			caption: "Held-out submissions by competition, the best of all attempts of a sample by validation score, of the policy before training and of the last one: means over samples.",
+			name: "table-7", title: "Tab. 7", errors: true,
+			caption: "Held-out submissions by competition, the best of all attempts of a sample by validation score, of the policy before training and of the last one: means over samples. ± is the standard error.",
 			of:      byCompetition,
 		},
 		{
@@ -80,7 +80,7 @@ func byCompetition(ctx context.Context, s *source) ([]value, error) {
 	var values []value
 	for _, when := range s.moments(beforeTraining) {
 		own, err := view{
-			measure: "submissions_by_task", by: "task", labels: labels{"humanrank": "HumanRank (%)", "any_medal": "any medal (%)"}, sorted: true,
+			measure: "submissions_by_task", by: "task", labels: withDeviations(labels{"humanrank": "HumanRank (%)", "any_medal": "any medal (%)"}), sorted: true,
 		}.of(ctx, s, when.version)
 		if err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func selection(ctx context.Context, s *source) ([]value, error) {
 	var why error
 	for _, when := range s.moments(beforeTraining) {
 		for _, column := range []string{"humanrank", "above_median", "any_medal"} {
-			scores.labels = labels{column: medals[column]}
+			scores.labels = withDeviations(labels{column: medals[column]})
 			own, err := scores.of(ctx, s, when.version)
 			switch {
 			case errors.Is(err, measure.ErrUngraded):

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,13 +52,13 @@ func TestEnds(t *testing.T) {
 }
 
 // TestDeviationOverSamples: a method of one seed shows that of its evaluation's samples; of
-// two seeds, 2 and 4, the deviation is theirs, √2.
+// two seeds, 2 and 4, the deviation is theirs, √2, and so is the standard error, √2/√2 = 1.
 func TestDeviationOverSamples(t *testing.T) {
 	t.Parallel()
 	var y tally
 	for method, seeds := range map[string][]float64{"one": {2}, "two": {2, 4}} {
 		for _, mean := range seeds {
-			y.take(method, "", []value{{measure: "m", y: mean}, {measure: "m" + measure.SampleDeviation, y: 7}})
+			y.take(method, "", []value{{measure: "m", y: mean}, {measure: "m" + measure.SampleDeviation, y: 7}, {measure: "m" + measure.SampleError, y: 3.5}})
 		}
 	}
 	numbers := y.numbers()
@@ -67,6 +68,12 @@ func TestDeviationOverSamples(t *testing.T) {
 	for _, n := range numbers {
 		if want := map[string]float64{"one": 7, "two": 1.4142135623730951}[n.Method]; n.Std == nil || *n.Std != want {
 			t.Errorf("%s: deviation %v, want %g", n.Method, n.Std, want)
+		}
+		if want := map[string]float64{"one": 3.5, "two": 1}[n.Method]; n.Error == nil || math.Abs(*n.Error-want) > 1e-15 {
+			t.Errorf("%s: standard error %v, want %g", n.Method, n.Error, want)
+		}
+		if got, want := (Item{errors: true}).text(n), map[string]string{"one": "2 ± 3.50", "two": "3 ± 1"}[n.Method]; got != want {
+			t.Errorf("%s: %q, want %q", n.Method, got, want)
 		}
 	}
 }

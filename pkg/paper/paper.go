@@ -52,6 +52,7 @@ type Item struct {
 	Missing []string `json:"missing"` // what the runs do not hold of it, and why
 	scatter bool
 	exact   bool
+	errors  bool
 	seeds   map[string]int // of each method
 }
 
@@ -63,6 +64,9 @@ type Number struct {
 	Measure string   `json:"measure"`
 	X       *float64 `json:"x"` // null in a table
 	compare.Spread
+	// Error is the standard error of the mean over seeds or, of submissions by one seed, over
+	// the samples of its evaluation; null of one value.
+	Error *float64 `json:"standard_error"`
 }
 
 // value is one number of one run.
@@ -87,6 +91,7 @@ type query struct {
 	name, title, caption, axis string
 	scatter                    bool // points alone
 	exact                      bool // the numbers are settings and counts: their deviation is not shown
+	errors                     bool // standard errors are shown, as MLE-bench reports repeats of an agent, not deviations
 	of                         func(ctx context.Context, r *source) ([]value, error)
 	at                         func(ctx context.Context, r *source, version int) ([]value, error)
 	view                       view // in place of of and at: a measure as it is
@@ -147,7 +152,7 @@ func Make(ctx context.Context, name string, folders []string, o Options) (Result
 		}
 	}
 	for _, q := range p.queries {
-		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + " " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact})
+		result.Items = append(result.Items, Item{Name: q.name, Title: p.short() + " " + q.title, Caption: q.caption, Axis: q.axis, Numbers: []Number{}, Missing: []string{}, scatter: q.scatter, exact: q.exact, errors: q.errors})
 	}
 	seeds := map[string]int{}
 	tallies := make([]tally, len(p.queries))
@@ -288,19 +293,30 @@ func sameX(a, b *float64) bool {
 }
 
 // numbers are the spreads of all values. A measure that ends with the suffix of a deviation
-// over samples gives the number before it its deviation, where that is of one seed, and is
+// or an error over samples gives the number before it that, where it is of one seed, and is
 // none itself.
 func (t *tally) numbers() []Number {
 	numbers := []Number{}
 	for i, key := range t.keys {
-		if of, is := strings.CutSuffix(key.Measure, measure.SampleDeviation); is {
+		deviation, deviates := strings.CutSuffix(key.Measure, measure.SampleDeviation)
+		of, errs := strings.CutSuffix(deviation, measure.SampleError)
+		if deviates || errs {
 			last := &numbers[len(numbers)-1]
-			if key.Measure = of; last.Seeds == 1 && sameKey(*last, key) {
+			key.Measure = of
+			switch {
+			case last.Seeds > 1 || !sameKey(*last, key):
+			case deviates:
 				last.Std = &t.values[i][0]
+			default:
+				last.Error = &t.values[i][0]
 			}
 			continue
 		}
 		key.Spread = compare.SpreadOf(t.values[i])
+		if key.Std != nil {
+			e := *key.Std / math.Sqrt(float64(key.Seeds))
+			key.Error = &e
+		}
 		numbers = append(numbers, key)
 	}
 	return numbers
@@ -335,6 +351,7 @@ func withDifferences(numbers []Number, measure, method string) []Number {
 		if i >= 0 {
 			d := n
 			d.Measure = "Δ to " + method + " of " + measure
+			d.Error = nil
 			d.Spread = compare.Spread{Seeds: min(n.Seeds, numbers[i].Seeds), Mean: n.Mean - numbers[i].Mean}
 			all = append(all, d)
 		}
@@ -354,6 +371,7 @@ func withMultiples(numbers []Number, measure string) []Number {
 	for _, n := range numbers {
 		all = append(all, n)
 		if n.Measure == measure && !math.IsInf(least, 1) {
+			n.Error = nil
 			n.Measure, n.Spread = measure+", × the fewest", compare.Spread{Seeds: n.Seeds, Mean: n.Mean / least}
 			all = append(all, n)
 		}
@@ -391,6 +409,7 @@ func relativeGains(numbers []Number, measure, method string) (all []Number) {
 			order = append(order, n.Method)
 		}
 		gains[n.Method] = append(gains[n.Method], gain)
+		n.Error = nil
 		n.Measure, n.Spread = label, compare.Spread{Seeds: min(n.Seeds, base.Seeds), Mean: gain}
 		all = append(all, n)
 	}

@@ -18,13 +18,13 @@ var rlmlePaper = paper{
 	covered: rlmleCovered,
 	queries: []query{
 		{
-			name: "table-1", title: "Tab. 1",
-			caption: "Best score of the grader, in each training task's own unit, among its first programs and among its last ones (128, or half of them where there are fewer than 256).",
+			name: "table-1", title: "Tab. 1", errors: true,
+			caption: "Best score of the grader, in each training task's own unit, among its first programs and among its last ones (128, or half of them where there are fewer than 256). ± is the standard error.",
 			of:      bestOfTask,
 		},
 		{
-			name: "table-1-held-out", title: "Tab. 1, held out",
-			caption: "Best score of the grader, in each held-out task's own unit, among all samples, by the policy that a run began with and by its last one. The choice sees the test grade.",
+			name: "table-1-held-out", title: "Tab. 1, held out", errors: true,
+			caption: "Best score of the grader, in each held-out task's own unit, among all samples, by the policy that a run began with and by its last one. The choice sees the test grade. ± is the standard error.",
 			of:      bestHeldOut,
 		},
 		{
@@ -50,8 +50,8 @@ var rlmlePaper = paper{
 			of:      bestOfSamples,
 		},
 		{
-			name: "table-7", title: "Tab. 7",
-			caption: "Mean score of the grader of valid programs, in each held-out task's own unit, by the policy that a run began with: where its recipe has warm_start.pool, one that learned from filtered samples by supervision.",
+			name: "table-7", title: "Tab. 7", errors: true,
+			caption: "Mean score of the grader of valid programs, in each held-out task's own unit, by the policy that a run began with: where its recipe has warm_start.pool, one that learned from filtered samples by supervision. ± is the standard error.",
 			of:      meanHeldOut,
 		},
 		{

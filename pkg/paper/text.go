@@ -16,7 +16,7 @@ import (
 // Text prints the tables and figures for a terminal or a log.
 func Text(w io.Writer, r Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nMean ± sample standard deviation over seeds; of submissions by one seed, over the samples of its evaluation.\n", r.Title)
+	fmt.Fprintf(&b, "%s\n\nMean ± sample standard deviation over seeds (standard error where a caption says so); of submissions by one seed, over the samples of its evaluation.\n", r.Title)
 	rows := [][]string{{""}}
 	for _, m := range r.Methods {
 		rows = append(rows, []string{m.Label, m.seeds()})
@@ -143,7 +143,9 @@ func (i Item) text(n Number) string {
 	switch {
 	case i.exact:
 		text = strconv.FormatFloat(n.Mean, 'g', -1, 64)
-	case n.Std != nil:
+	case i.errors && n.Error != nil:
+		text += " ± " + short(*n.Error)
+	case !i.errors && n.Std != nil:
 		text += " ± " + short(*n.Std)
 	}
 	if of := i.seeds[n.Method]; n.Seeds < of {
@@ -168,10 +170,10 @@ func short(x float64) string {
 // CSV writes a row for each number of an item.
 func (i Item) CSV(w io.Writer) error {
 	table := csv.NewWriter(w)
-	_ = table.Write([]string{"method", "when", "of", "measure", "x", "seeds", "mean", "std", "low", "high"}) // the first error stays, and is asked for below
+	_ = table.Write([]string{"method", "when", "of", "measure", "x", "seeds", "mean", "std", "low", "high", "standard_error"}) // the first error stays, and is asked for below
 	number := compare.Exact
 	for _, n := range i.Numbers {
-		_ = table.Write([]string{n.Method, n.When, n.Group, n.Measure, number(n.X), strconv.Itoa(n.Seeds), number(&n.Mean), number(n.Std), number(n.Low), number(n.High)})
+		_ = table.Write([]string{n.Method, n.When, n.Group, n.Measure, number(n.X), strconv.Itoa(n.Seeds), number(&n.Mean), number(n.Std), number(n.Low), number(n.High), number(n.Error)})
 	}
 	table.Flush()
 	return table.Error()

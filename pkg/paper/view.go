@@ -137,13 +137,15 @@ var medals = labels{
 	"any_medal": "any medal (%)", "humanrank": "HumanRank (%)", "humanrank_mledojo": "HumanRank of MLE-Dojo (%)",
 }
 
-// withDeviations asks for the deviations over samples too.
+// withDeviations asks for the deviations and the standard errors over samples too.
 func withDeviations(of labels) labels {
-	both := labels{}
+	all := labels{}
 	for column, label := range of {
-		both[column], both[column+measure.SampleDeviation] = label, label+measure.SampleDeviation
+		for _, suffix := range []string{"", measure.SampleDeviation, measure.SampleError} {
+			all[column+suffix] = label + suffix
+		}
 	}
-	return both
+	return all
 }
 
 // submitted are the submissions of the policy that a run began with and of its last one, on

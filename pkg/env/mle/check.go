@@ -3,6 +3,7 @@ package mle
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
+	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
@@ -31,6 +33,7 @@ type checkSettings struct {
 	Interpreter string   `yaml:"interpreter"`  // `PYTHON` that runs programs
 	Image       string   `yaml:"image"`        // `PATH` of the root of programs: a folder, or a SquashFS or SIF file; empty for this machine's files
 	Require     []string `yaml:"require"`      // run no program without this `PROTECTION`; may be given again
+	Modules     []string `yaml:"modules"`      // `FOLDER` from which a line's grader may import; may be given again
 	WallSeconds float64  `yaml:"wall_seconds"` // stop a program after so many `SECONDS`; 0 for the task's own limit
 }
 
@@ -41,7 +44,8 @@ type checkLine struct {
 	Score       *float64 `json:"score"`       // null for no valid submission
 	Task        string   `json:"task"`        // a folder, or a name in --tasks
 	Competition string   `json:"competition"` // of MLE-bench, by its id
-	Answers     string   `json:"answers"`     // the file that the competition's answers are in
+	Grader      string   `json:"grader"`      // a Python file with grade(submission, answers)
+	Answers     string   `json:"answers"`     // the file that the answers of the competition or the grader are in
 	Submission  string   `json:"submission"`  // a CSV file
 	Program     *string  `json:"program"`     // the text of one
 }
@@ -93,8 +97,9 @@ type ran struct {
 }
 
 var checker = env.LineChecker{
-	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"}, {"id", "competition", "answers", "submission"} or {"id", "task", "program"}; ` +
-		`its score is medals and ranks, MLE-bench's report, what MLE-bench's grader returns, or the outcome of the program in its sandbox`,
+	Doc: `a line is {"id", "leaderboard", "score"}, {"id", "task", "submission"}, {"id", "competition", "answers", "submission"}, ` +
+		`{"id", "grader", "answers", "submission"} or {"id", "task", "program"}; ` +
+		`its score is medals and ranks, MLE-bench's report, what MLE-bench's grader or one of your own returns, or the outcome of the program in its sandbox`,
 	Settings: func() any {
 		return &checkSettings{Interpreter: DefaultSettings().Program.Interpreter, Require: DefaultSettings().Sandbox.Require}
 	},
@@ -127,14 +132,14 @@ func (v *lineVerifier) verdict(line checkLine) (any, error) {
 	switch {
 	case line.Leaderboard != "" && line.Task == "":
 		return rank(line)
-	case line.Competition != "" && line.Answers != "" && line.Submission != "" && line.Task == "" && line.Program == nil:
-		return v.gradeMLEBench(line)
+	case (line.Competition != "") != (line.Grader != "") && line.Answers != "" && line.Submission != "" && line.Task == "" && line.Program == nil:
+		return v.gradeFiles(line)
 	case line.Task != "" && line.Submission != "" && line.Program == nil:
 		t, err := v.task(line.Task)
 		if err != nil {
 			return nil, err
 		}
-		return grade(line, t), nil
+		return v.grade(line, t)
 	case line.Task != "" && line.Program != nil && line.Submission == "":
 		t, err := v.task(line.Task)
 		if err != nil {
@@ -142,7 +147,7 @@ func (v *lineVerifier) verdict(line checkLine) (any, error) {
 		}
 		return v.run(line, t)
 	}
-	return nil, exitcode.Dataf("a line has a leaderboard and a score, a competition with answers and a submission, or a task and either a submission or a program")
+	return nil, exitcode.Dataf("a line has a leaderboard and a score, a competition or a grader with answers and a submission, or a task and either a submission or a program")
 }
 
 // task finds the task that a line names.
@@ -191,24 +196,34 @@ func rank(line checkLine) (any, error) {
 	return r, nil
 }
 
-func grade(line checkLine, t *task.Task) any {
-	report, err := t.Grader.Grade(line.Submission, time.Now().UTC())
+func (v *lineVerifier) grade(line checkLine, t *task.Task) (any, error) {
+	grader, err := v.env.grader(context.Background(), t)
+	if err != nil {
+		return nil, err
+	}
+	report, err := grader.Grade(line.Submission, time.Now().UTC())
 	g := graded{ID: line.ID, Report: report}
+	if broken := new(mlebench.GraderError); errors.As(err, &broken) {
+		return nil, err
+	}
 	if err != nil {
 		g.Why = err.Error()
 	}
-	return g
+	return g, nil
 }
 
-// gradeMLEBench grades a submission to a competition by files that are no task.
-func (v *lineVerifier) gradeMLEBench(line checkLine) (any, error) {
-	c, err := v.competition(line.Competition, line.Answers)
+// gradeFiles grades a submission by files that are no task.
+func (v *lineVerifier) gradeFiles(line checkLine) (any, error) {
+	c, err := v.competition(line)
 	if err != nil {
 		return nil, err
 	}
 	g := scoredSubmission{ID: line.ID}
 	score, err := c.ScoreFile(line.Submission)
+	broken := new(mlebench.GraderError)
 	switch {
+	case errors.As(err, &broken):
+		return nil, err
 	case err != nil:
 		g.Message = err.Error()
 	case math.IsNaN(score):
@@ -221,27 +236,55 @@ func (v *lineVerifier) gradeMLEBench(line checkLine) (any, error) {
 	return g, nil
 }
 
-// competition reads the answers of a competition, once.
-func (v *lineVerifier) competition(id, answers string) (*mlebench.Competition, error) {
+// competition opens the competition or the grader of a line with its answers, once.
+func (v *lineVerifier) competition(line checkLine) (*mlebench.Competition, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	key := id + "\n" + answers
+	key := line.Competition + "\n" + line.Grader + "\n" + line.Answers
 	if c, ok := v.answers[key]; ok {
 		return c, nil
 	}
-	competition, known := grader.Lookup(id)
-	if !known {
-		return nil, exitcode.Dataf("%q is no competition of MLE-bench", id)
+	open := v.openCompetition
+	if line.Grader != "" {
+		open = v.openGrader
 	}
-	content, err := plainfile.ReadWhole(answers)
-	if err != nil {
-		return nil, err
-	}
-	c, err := mlebench.OpenMLEBench(competition, content, mlebench.Board{})
+	c, err := open(line)
 	if err == nil {
 		v.answers[key] = c
 	}
 	return c, err
+}
+
+func (v *lineVerifier) openCompetition(line checkLine) (*mlebench.Competition, error) {
+	competition, known := grader.Lookup(line.Competition)
+	if !known {
+		return nil, exitcode.Dataf("%q is no competition of MLE-bench", line.Competition)
+	}
+	content, err := plainfile.ReadWhole(line.Answers)
+	if err != nil {
+		return nil, err
+	}
+	return mlebench.OpenMLEBench(competition, content, mlebench.Board{})
+}
+
+func (v *lineVerifier) openGrader(line checkLine) (*mlebench.Competition, error) {
+	var defaults task.Config
+	defaults.SetDefaults()
+	p := defaults.Program
+	p.File, p.Modules = line.Grader, v.settings.Modules
+	g, err := newOwnGrader(v.env.runner, p, "", line.Answers, "")
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(g.answers)
+	if err != nil {
+		return nil, err
+	}
+	c, err := mlebench.OpenProgram(filepath.Base(line.Grader), metric.Maximize, info.Size(), mlebench.Board{}) // the direction is not asked for
+	if err != nil {
+		return nil, err
+	}
+	return c.By(func(submission []byte) (float64, error) { return g.score(context.Background(), submission) }), nil
 }
 
 func (v *lineVerifier) run(line checkLine, t *task.Task) (any, error) {

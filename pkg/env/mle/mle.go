@@ -31,6 +31,8 @@ type Env struct {
 
 	assistant env.Assistant // nil for none
 	tail      env.Tail      // cuts feedback
+
+	graders sync.Map // of a task's folder: func() (*ownGrader, error)
 }
 
 var (

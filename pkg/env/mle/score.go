@@ -141,8 +141,15 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string, left tim
 	case x.submission == nil:
 		trouble, reason = "The program ended without a submission.csv.", "no submission"
 	default:
+		grader, err := e.grader(ctx, t)
+		if err != nil {
+			return scored{}, err
+		}
 		var reached []string
-		score, reached, err = t.Grader.ScoreReached(x.submission)
+		score, reached, err = grader.ScoreReached(x.submission)
+		if broken := new(mlebench.GraderError); errors.As(err, &broken) {
+			return scored{}, err
+		}
 		if e.settings.Milestones == "submission" {
 			v.Milestones = reached
 		}

@@ -1,9 +1,14 @@
 package task
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
@@ -29,7 +34,8 @@ type Config struct {
 	Complexity string `yaml:"complexity" choices:"low,medium,high"`               // an experienced engineer needs less than 2 hours, 2 to 10, more than 10 (AceGRPO App. A.2)
 	Source     string `yaml:"source"`                                             // where the data come from, and their licence
 
-	Competition string `yaml:"competition"` // of MLE-bench, by its id: graded as MLE-bench grades it; then none of the next five is set
+	Competition string  `yaml:"competition"` // of MLE-bench, by its id: graded as MLE-bench grades it; then none of the next five is set
+	Program     Program `yaml:"grader"`      // of one's own; then direction is set, metric is what people and prompts call it, and the next three are not set
 
 	Metric        string   `yaml:"metric"`
 	Direction     string   `yaml:"direction" choices:"minimize,maximize"` // of the metric; said twice, since a slip here turns a reward around
@@ -45,6 +51,17 @@ type Config struct {
 	Leaderboard      Leaderboard `yaml:"leaderboard"`
 
 	Limits Limits `yaml:"limits"`
+}
+
+// Program is a grader of one's own: a Python file with grade(submission, answers), which
+// returns a number, as MLE-bench's graders are. It may read the task's folder.
+type Program struct {
+	File        string   `yaml:"file"`                          // Python file; empty for none
+	Tables      string   `yaml:"tables" choices:"pandas,paths"` // what grade is given: data frames (of answers in JSON lines, a list of objects), or the paths of both files
+	Modules     []string `yaml:"modules"`                       // folders from which it may import, beside its own and the interpreter's
+	WallSeconds float64  `yaml:"wall_seconds"`                  // of one submission
+	MemoryMB    int      `yaml:"memory_mb"`
+	Processes   int      `yaml:"processes"` // at once, threads included
 }
 
 // Range is what normalised scores run between (ExIt Tab. 3).
@@ -74,6 +91,7 @@ type Limits struct {
 // ExIt App. A.4.
 func (c *Config) SetDefaults() {
 	c.Split, c.Leaderboard.Of = "train", "people"
+	c.Program = Program{Tables: "pandas", WallSeconds: 600, MemoryMB: 4096, Processes: 64}
 	c.Limits = Limits{WallSeconds: 300, MemoryMB: 4096, Processes: 64, FileMB: 1024, DiskMB: 2048}
 }
 
@@ -81,7 +99,7 @@ func (c *Config) validate(check *config.Checker) {
 	if strings.ContainsAny(c.Name, "/\\ \t\n") || c.Name == "." || c.Name == ".." {
 		check.Add("name", c.Name, "must be a name without slashes and spaces")
 	}
-	for field, value := range map[string]string{"split": c.Split, "modality": c.Modality, "complexity": c.Complexity, "direction": c.Direction, "leaderboard.of": c.Leaderboard.Of} {
+	for field, value := range map[string]string{"split": c.Split, "modality": c.Modality, "complexity": c.Complexity, "direction": c.Direction, "leaderboard.of": c.Leaderboard.Of, "grader.tables": c.Program.Tables} {
 		if value != "" {
 			check.Choice(field, value)
 		}
@@ -95,7 +113,12 @@ func (c *Config) validate(check *config.Checker) {
 			check.Add("score_range", *r, "runs the wrong way: %s is to %s", c.Metric, direction)
 		}
 	}
-	l := c.Limits
+	p, l := c.Program, c.Limits
+	if !(p.WallSeconds > 0 && p.WallSeconds <= 24*3600) {
+		check.Add("grader.wall_seconds", p.WallSeconds, "must be above 0, and at most a day")
+	}
+	check.AtLeast("grader.memory_mb", p.MemoryMB, 16)
+	check.AtLeast("grader.processes", p.Processes, 1)
 	if !(l.WallSeconds > 0 && l.WallSeconds <= 7*24*3600) {
 		check.Add("limits.wall_seconds", l.WallSeconds, "must be above 0, and at most a week")
 	}
@@ -109,13 +132,7 @@ func (c *Config) validate(check *config.Checker) {
 // validateCompetition finds a competition of MLE-bench, and fills in its metric and
 // direction.
 func (c *Config) validateCompetition(check *config.Checker) metric.Direction {
-	for field, set := range map[string]bool{
-		"metric": c.Metric != "", "direction": c.Direction != "", "id_column": c.IDColumn != "", "target_columns": c.TargetColumns != nil, "classes": c.Classes != nil,
-	} {
-		if set {
-			check.Add(field, nil, "must not be set: the competition %q decides it", c.Competition)
-		}
-	}
+	c.unset(check, fmt.Sprintf("the competition %q", c.Competition), map[string]bool{"metric": c.Metric != "", "direction": c.Direction != "", "grader.file": c.Program.File != ""})
 	competition, known := grader.Lookup(c.Competition)
 	if !known {
 		check.Add("competition", c.Competition, "is no competition of MLE-bench; a competition of your own has a metric")
@@ -134,11 +151,34 @@ func (c *Config) validateCompetition(check *config.Checker) metric.Direction {
 	return metric.Direction(c.Direction)
 }
 
+// unset refuses what something else decides: the columns of a metric, and fields that are set.
+func (c *Config) unset(check *config.Checker, by string, set map[string]bool) {
+	set["id_column"], set["target_columns"], set["classes"] = c.IDColumn != "", c.TargetColumns != nil, c.Classes != nil
+	for _, field := range slices.Sorted(maps.Keys(set)) {
+		if set[field] {
+			check.Add(field, nil, "must not be set: %s decides it", by)
+		}
+	}
+}
+
+// validateProgram checks a task that has a grader of its own.
+func (c *Config) validateProgram(check *config.Checker) metric.Direction {
+	c.unset(check, "the grader "+strconv.Quote(c.Program.File), map[string]bool{})
+	if c.Direction == "" {
+		check.Add("direction", c.Direction, "is missing: minimize or maximize")
+	}
+	c.Metric = cmp.Or(c.Metric, filepath.Base(c.Program.File))
+	return metric.Direction(c.Direction)
+}
+
 // validateMetric checks how a task is graded, and says which scores are better; empty
 // where that is not known.
 func (c *Config) validateMetric(check *config.Checker) metric.Direction {
 	if c.Competition != "" {
 		return c.validateCompetition(check)
+	}
+	if c.Program.File != "" {
+		return c.validateProgram(check)
 	}
 	m, err := metric.Lookup(c.Metric)
 	switch {

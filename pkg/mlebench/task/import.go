@@ -29,9 +29,11 @@ type Imported struct {
 // ImportMLEBench makes tasks of the competitions that mlebench prepare has left in a
 // folder, or of the folder of one: it writes a task.yaml where there is none, and
 // copies leaderboards from the folder mlebench/competitions of MLE-bench's
-// repository, if that is given. It changes no file that is there.
+// repository, if that is given. A competition that is none of MLE-bench's keeps the grader
+// that it has in MLE-bench's form, grade.py. It changes no file that is there.
 func ImportMLEBench(folder, boards string) ([]Imported, error) {
-	if _, one := grader.Lookup(filepath.Base(folder)); one {
+	_, one := grader.Lookup(filepath.Base(folder))
+	if _, err := os.Stat(filepath.Join(folder, graderFile)); one || err == nil {
 		return []Imported{importOne(folder, boards)}, nil
 	}
 	entries, err := os.ReadDir(folder)
@@ -54,7 +56,9 @@ func importOne(folder, boards string) Imported {
 	i := Imported{Name: filepath.Base(folder)}
 	competition, known := grader.Lookup(i.Name)
 	if !known {
-		i.Problem = "it has not the name of a competition of MLE-bench"
+		if err := i.importOwn(folder, boards); err != nil {
+			i.Problem = err.Error()
+		}
 		return i
 	}
 	i.Split, i.Metric = competition.Split, competition.Metric

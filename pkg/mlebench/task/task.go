@@ -145,12 +145,20 @@ func (t *Task) findPublic() (err error) {
 			return err
 		}
 	}
-	answers, err := filepath.EvalSymlinks(filepath.Join(t.Folder, t.Answers))
-	if err != nil {
-		return fmt.Errorf("answers: %w", err)
+	return errors.Join(t.private("answers", t.Answers), t.private("grader.file", t.Program.File))
+}
+
+// private refuses a file that lies in the public folder; none is fine.
+func (t *Task) private(field, name string) error {
+	if name == "" {
+		return nil
 	}
-	if inside, err := filepath.Rel(t.PublicDir, answers); err == nil && filepath.IsLocal(inside) {
-		return exitcode.Dataf("answers: %q lies in the public folder %q, where every program reads it", t.Answers, t.Public)
+	path, err := filepath.EvalSymlinks(t.Path(name))
+	if err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	if inside, err := filepath.Rel(t.PublicDir, path); err == nil && filepath.IsLocal(inside) {
+		return exitcode.Dataf("%s: %q lies in the public folder %q, where every program reads it", field, name, t.Public)
 	}
 	return nil
 }
@@ -203,7 +211,7 @@ func (t *Task) readGrader() (err error) {
 		if t.Board, err = t.board(l.File); err != nil {
 			return err
 		}
-	case l.File != "" || !ofMLEBench:
+	case l.File != "" || !ofMLEBench && t.Program.File == "":
 		return err
 	}
 	if l.Public == "" && l.File != "" {
@@ -223,14 +231,20 @@ func (t *Task) readGrader() (err error) {
 	if err != nil {
 		return err
 	}
-	if ofMLEBench {
+	switch {
+	case ofMLEBench:
 		t.Grader, err = mlebench.OpenMLEBench(competition, answers, t.Board)
-	} else {
+	case t.Program.File != "":
+		t.Grader, err = mlebench.OpenProgram(t.Name, metric.Direction(t.Direction), int64(len(answers)), t.Board)
+	default:
 		spec := mlebench.Spec{ID: t.Name, Metric: t.Metric, IDColumn: t.IDColumn, Columns: t.TargetColumns, Classes: t.Classes}
 		t.Grader, err = mlebench.Open(spec, answers, t.Board)
 	}
 	if err != nil {
 		return fmt.Errorf("answers %q: %w", t.Answers, err)
+	}
+	if err := t.readProgram(); err != nil {
+		return err
 	}
 	if t.ScoreRange != nil {
 		t.Range = *t.ScoreRange
@@ -238,6 +252,30 @@ func (t *Task) readGrader() (err error) {
 		return exitcode.Dataf("there is no leaderboard.csv, and score_range is not set: scores are normalised between the ends of one of them")
 	} else if t.Range.Worst, t.Range.Best = t.Board.Ends(); t.Range.Worst == t.Range.Best {
 		return exitcode.Dataf("score_range is not set, and all scores of %q are equal", l.File)
+	}
+	return nil
+}
+
+// readProgram digests a grader of one's own: its file, and what it may import beside it.
+func (t *Task) readProgram() error {
+	if t.Program.File == "" {
+		return nil
+	}
+	if filepath.Ext(t.Program.File) != ".py" {
+		return exitcode.Dataf("grader.file: %q must end in .py", t.Program.File)
+	}
+	folder := filepath.Dir(t.Program.File)
+	beside, err := os.ReadDir(t.Path(folder))
+	if err != nil {
+		return fmt.Errorf("grader.file: %w", err)
+	}
+	for _, file := range beside {
+		if filepath.Ext(file.Name()) != ".py" {
+			continue
+		}
+		if _, err := t.read(filepath.Join(folder, file.Name())); err != nil {
+			return fmt.Errorf("grader.file: %w", err)
+		}
 	}
 	return nil
 }
