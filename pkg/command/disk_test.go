@@ -72,7 +72,7 @@ func used(t *testing.T, dir string) int64 {
 // folder, at whatever stage. Nothing is half sealed, and with more room the
 // run goes on to the same bytes.
 func TestDiskFull(t *testing.T) {
-	settings := slices.Concat(thorough, small)
+	settings := slices.Concat(thorough, small, []string{"schedule.iterations=2", "loss.epochs=1"})
 	reference := filepath.Join(t.TempDir(), "reference")
 	lathe(t, exitcode.OK, runArgs(reference, smoke, settings...)...)
 	want, need := essence(t, reference), used(t, reference)

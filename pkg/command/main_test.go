@@ -73,11 +73,12 @@ func (s sharing) Run() int {
 }
 
 // binary runs an application as a process. An exit code that its help does not
-// name becomes another one, which no test expects.
+// name becomes another one, which no test expects; TestHelp sees to it that all
+// name 0, and so only failures build the help.
 func binary(app func() *cli.App) func() {
 	return func() {
 		code := cmdline.Main(app(), os.Args)
-		if !declares(app(), os.Args, code) {
+		if code != exitcode.OK && !declares(app(), os.Args, code) {
 			fmt.Fprintf(os.Stderr, "exit code %d is not among those of --help\n", code)
 			code = undeclared
 		}

@@ -131,7 +131,7 @@ func TestSlurmPrograms(t *testing.T) {
 	var requeued, lost string
 	var since time.Time
 	c.Await(dir, "done", 9*time.Minute, func() {
-		for began := time.Now(); time.Since(began) < time.Second && lost == "" && since.IsZero(); time.Sleep(20 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < time.Second && lost == "" && since.IsZero(); time.Sleep(100 * time.Millisecond) {
 			out, _ := c.Command("squeue", "-h", "-r", "-t", "running", "-o", "%F_%K %j %N")
 			for line := range strings.Lines(out) {
 				word := strings.Fields(line)

@@ -45,6 +45,10 @@ func TestScripts(t *testing.T) {
 			"exits":       scriptExits,
 			"json":        scriptJSON,
 			"interrupted": scriptInterrupted,
+			// `made FOLDER [SETTING...]`: a copy of a run of the smoke recipe that scripts share.
+			"made": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(made(t, ts.Getenv("SMOKE"), args[1:]...))))
+			},
 		},
 	})
 }

@@ -21,9 +21,13 @@ case "$SLURM_JOB_STDOUT" in
 esac
 `
 
+// patient is the setup of a site on which the first part of the warm start is long: all
+// other controller jobs have gone by when the second begins.
 const patient = `memory_flag: false
 partition: high
 watchdog_seconds: 15
+setup:
+  - 'case "$SLURM_JOB_NAME" in *-warm-000001) sleep 8 ;; esac; true'
 `
 
 // TestSlurmHeld: Slurm holds a task whose start failed in the queue for ever,
@@ -38,8 +42,7 @@ func TestSlurmHeld(t *testing.T) {
 		}
 	}
 	c := commandtest.StartCluster(t, commandtest.Build(t), "--nodes", "3", "--set", "Prolog="+script)
-	// The first part is long: all other controller jobs have gone by when the second begins.
-	settings := commandtest.Set("schedule.iterations=1", "warm_start.steps=2100", "warm_start.chunk=2000")
+	settings := commandtest.Set("schedule.iterations=1", "warm_start.steps=20", "warm_start.chunk=10")
 	want := c.Reference("jobs/smoke.yaml", settings...)
 
 	t.Run("the run goes on", func(t *testing.T) {
