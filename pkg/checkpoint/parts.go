@@ -18,7 +18,7 @@ import (
 // Parts is a model folder whose weights are read and written file by file. A value
 // head is a file after those of the weights.
 type Parts struct {
-	Tensors []policy.Tensor // as an engine trains them: those of Layout, then the value head
+	Tensors []policy.Tensor // as an engine trains them: those of Layout, then the value head; files are written in their types
 	Files   []Part
 
 	source *folderSource
@@ -101,12 +101,12 @@ func (p *Parts) WriteFile(to string, file int, read func(dst []float32, index, f
 // WriteRest writes what a folder has beside its weights: config.json, the index of
 // weights in several files, and all that [CarryFiles] carries.
 func (p *Parts) WriteRest(to string) error {
-	from := p.source.weights.folder
-	if err := carryConfig(to, from, p.source.tensors, p.source.tensors); err != nil {
+	from, tensors := p.source.weights.folder, p.Tensors[:len(p.source.tensors)]
+	if err := carryConfig(to, from, p.source.tensors, tensors); err != nil {
 		return err
 	}
 	if p.source.weights.sharded {
-		if err := writeIndex(to, p.source.plan(p.source.tensors)); err != nil {
+		if err := writeIndex(to, p.source.plan(tensors)); err != nil {
 			return err
 		}
 	}

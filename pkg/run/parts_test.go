@@ -8,7 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/internal/must"
+	ensure "github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -25,13 +25,13 @@ import (
 func TestRunInParts(t *testing.T) {
 	first := runtest.Finished(t, "schedule.iterations=1", "evaluation.problems=2")
 	folder := t.TempDir()
-	must.Do(t, checkpoint.Convert(first.Dir.Policy(1), folder, "", 20000))
+	ensure.Do(t, checkpoint.Convert(first.Dir.Policy(1), folder, "", 20000))
 	settings := []string{
 		"policy.new=null", "policy.path=" + folder, "warm_start.steps=0", "loss.mini_batches=2", "loss.kl.coef=0.01", "loss.kl.ref_every=2", "loss.kl.ref_alpha=0.5",
 		"evaluation.problems=2", "schedule.iterations=2",
 	}
 	whole := runtest.Finish(t, runtest.Smoke(), settings...)
-	files := must.Get(filepath.Glob(whole.Dir.Policy(2) + "/model-*.safetensors"))(t)
+	files := ensure.Get(filepath.Glob(whole.Dir.Policy(2) + "/model-*.safetensors"))(t)
 	if len(files) < 3 {
 		t.Fatalf("the policy is in %d files: the test shows nothing", len(files))
 	}
@@ -59,7 +59,7 @@ func TestRunInParts(t *testing.T) {
 			}
 		}
 		replayed, err := worker.Replay(t.Context(), worker.New(r, seal.AttemptFromEnv(), "test", t.Logf), tasks)
-		must.Do(t, err)
+		ensure.Do(t, err)
 		if len(replayed) != 9 {
 			t.Errorf("%d outputs are replayed, want 6 of arrays, a policy, its state and a reference", len(replayed))
 		}
@@ -75,12 +75,12 @@ func TestRunInParts(t *testing.T) {
 		if _, err := os.Stat(r.Dir.Policy(1)); err == nil {
 			t.Error("version 1 is not pruned")
 		}
-		left := must.Get(filepath.Glob(r.Dir.Join("policy", "*.parts", "*", "*")))(t)
+		left := ensure.Get(filepath.Glob(r.Dir.Join("policy", "*.parts", "*", "*")))(t)
 		if len(left) > 0 {
 			t.Errorf("parts are left: %q", left)
 		}
 		_, err := prune.Restore(t.Context(), r, []int{1}, seal.AttemptFromEnv())
-		must.Do(t, err)
+		ensure.Do(t, err)
 		runtest.Drive(t, r)
 		same(t, r, 1, 2)
 	})
@@ -89,11 +89,11 @@ func TestRunInParts(t *testing.T) {
 // stopped finishes a run that is stopped whenever so many tasks were launched.
 func stopped(t *testing.T, settings []string, tasks int) *rundir.Run {
 	t.Helper()
-	resolved := must.Get(recipe.Load(runtest.Smoke(), settings))(t)
+	resolved := ensure.Get(recipe.Load(runtest.Smoke(), settings))(t)
 	dir := graph.Dir(filepath.Join(t.TempDir(), "run"))
 	for {
 		opened, err := rundir.Create(t.Context(), dir, resolved, seal.AttemptFromEnv(), "test")
-		must.Do(t, err)
+		ensure.Do(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		launcher := &stopping{runtest.InProcess{T: t, Run: opened}, tasks, stop}
 		err = (&drive.Driver{Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Version: "test"}).Drive(ctx)

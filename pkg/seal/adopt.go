@@ -11,8 +11,8 @@ import (
 )
 
 // AdoptSealed adopts a file of a sealed folder, under a name in this one. Its digest is
-// the one that it was sealed with: nothing reads it again here, and a flipped bit is
-// found by whoever verifies the new folder.
+// the one that it was sealed with, so a bit that has flipped since is found when Commit
+// reads the folder back.
 func (w *FolderWriter) AdoptSealed(name, folder string, f File) error {
 	if err := w.Adopt(name, filepath.Join(folder, filepath.FromSlash(f.Name))); err != nil {
 		return err

@@ -95,10 +95,12 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 }
 
 // inParts is the traffic of a task of an update in parts, which reads and writes its
-// share; what gathers the parts moves nothing of their size.
+// share; what gathers the parts reads them back once.
 func (s Sizes) inParts(g graph.Graph, t graph.Task) traffic {
 	share, moved := int64(g.Shards(t.Node)), traffic{}
 	switch t.Stage {
+	case graph.StageLearn:
+		moved.read = s.Trained + s.Optimizer
 	case graph.StageSum:
 		for _, part := range summed(g, t) {
 			moved.read += s.Gradient * sums(g, part) / share

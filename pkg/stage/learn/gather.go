@@ -13,7 +13,7 @@ import (
 
 // RunGather seals what the tasks of RunApply made, in.Parts, as a policy and what goes
 // with it. Files keep their bytes and, where the file system has links, take no room
-// twice; nothing of their size is read.
+// twice; they are read once, when the folders are sealed.
 func RunGather(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.Manifest, error) {
 	started := time.Now()
 	u, err := openUpdate(job, s, in)

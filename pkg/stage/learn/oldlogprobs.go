@@ -36,7 +36,7 @@ func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
 		return nil
 	}
 	all := l.oldLooks(ctx, wanted)
-	if l.Loss.KL.Coef != 0 {
+	if l.Loss.KL.Coef != 0 && (l.Policy.LoRA != nil || l.in.Reference != "") {
 		all = append(all, l.referenceLook(ctx, units))
 	}
 	if l.Advantage.Teacher.Active() {

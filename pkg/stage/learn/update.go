@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -87,13 +88,14 @@ func (m *model) open(s Settings, valueHead bool) (err error) {
 	}
 	m.state = backend.DTypes[s.Optimizer.State]
 	at, wanted := 0, backend.DTypes[s.Policy.DType]
-	for _, t := range m.Tensors {
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
 		m.places, at = append(m.places, at), at+t.Elements()
-		switch own := t.StoredAs(); {
-		case t.Name == m.head():
-		case wanted != "" && own != wanted:
-			return errors.Join(exitcode.Dataf("policy %q stores %q as %s; policy.dtype is %s", m.folder, t.Name, own, s.Policy.DType), m.Close())
-		case m.state == safetensors.BF16 && own != m.Tensors[0].StoredAs():
+		if t.Name == m.head() {
+			continue
+		}
+		t.DType = cmp.Or(wanted, t.DType)
+		if own := t.StoredAs(); m.state == safetensors.BF16 && own != m.Tensors[0].StoredAs() {
 			return errors.Join(exitcode.WithHint(exitcode.Dataf("policy %q stores weights as %s and as %s, which optimizer.state bfloat16 in parts does not take", m.folder, m.Tensors[0].StoredAs(), own),
 				"lathe policy convert gives them one type"), m.Close())
 		}

@@ -135,13 +135,17 @@ func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, t
 		steps++
 	}
 	step.Number(steps)
-	var gradient []float32
+	var gradient, copied []float32
 	var random adamw.Random
 	err = m.WriteFile(weights, file, func(dst []float32, index, from int) error {
-		if err := m.Float32To(dst, index, from); err != nil || step.Skipped {
+		if err := m.Float32To(dst, index, from); err != nil {
 			return err
 		}
 		t := m.Tensors[index]
+		round(dst, t) // a first policy may be stored in another type than it is trained in
+		if step.Skipped {
+			return nil
+		}
 		if from == 0 {
 			err := gradients.Read(m.prefix+t.Name, t.Elements(), func(numbers []float32) error {
 				gradient = append(gradient[:0], numbers...)
@@ -155,13 +159,14 @@ func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, t
 		e := adamw.Elements{At: m.places[index] + from, Weights: dst, First: kept[index].first[from:to], Second: kept[index].second[from:to], Gradient: gradient[from:to]}
 		if master := kept[index].master; len(master) > 0 {
 			e.Weights = master[from:to]
-			if !slices.Equal(rounded(e.Weights, t), dst) {
+			if copied = append(copied[:0], e.Weights...); !slices.Equal(round(copied, t), dst) {
 				return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", t.Name)
 			}
 		}
 		step.Update(e, step.Of(t), m.state, t.StoredAs(), &random)
 		if len(kept[index].master) > 0 {
-			copy(dst, rounded(e.Weights, t))
+			copy(dst, e.Weights)
+			round(dst, t)
 		}
 		return nil
 	})
@@ -171,15 +176,14 @@ func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, t
 	return checkpoint.SaveOptimizerPart(states, checkpoint.OptimizerPart(file, len(m.Files)), m.stateOf(file, kept), steps)
 }
 
-// rounded is a copy of weights, rounded to their tensor's type.
-func rounded(weights []float32, t policy.Tensor) []float32 {
-	copied := slices.Clone(weights)
+// round rounds weights to their tensor's type, as an engine does.
+func round(weights []float32, t policy.Tensor) []float32 {
 	if t.StoredAs() == safetensors.BF16 {
-		vec.RoundToBF16(copied)
+		vec.RoundToBF16(weights)
 	} else {
-		t.StoredAs().Round(copied)
+		t.StoredAs().Round(weights)
 	}
-	return copied
+	return weights
 }
 
 // stateOf lists what the optimizer keeps of a file, as [policy.Trainer] does.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
@@ -255,18 +254,5 @@ func TestStoppedPart(t *testing.T) {
 	}
 	if left, err := filepath.Glob(r.Path("*part*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
-	}
-}
-
-// A policy whose weights are of several types takes no bfloat16 state in parts, and one
-// that stores its tied head twice cannot be written file by file.
-func TestPartsRefused(t *testing.T) {
-	t.Parallel()
-	r := stagetest.New(t, "policy.dtype=bfloat16")
-	in := inputs(r, r.Path("batch"), "learned")
-	s := learn.SettingsOf(r.Recipe)
-	s.Policy = recipe.Policy{DType: "float32"}
-	if _, err := learn.RunSum(r.Context(), r.Job, s, in, 0, 2, r.Path("sum")); err == nil {
-		t.Error("a policy of another type than the recipe's is taken")
 	}
 }
