@@ -49,7 +49,7 @@ func onGPU(t *testing.T, prompt int) (r *stagetest.Rig, batch string) {
 			// Each token is a turn of its own.
 			TurnSegments: make([]int32, n), TurnAdvantages: advantages[from:to], TurnFactors: make([]float64, n),
 			TurnRewards: make([]float64, n), TurnWeights: make([]float64, n),
-			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i / 2), IterationSampled: 1, Unit: int32(i / 2),
+			InstanceID: fmt.Sprint(i), GroupID: fmt.Sprint(i / 2), IterationSampled: 1, Unit: int32(i / 2), Place: int32(i),
 		}
 		for position := range s.Positions {
 			s.Positions[position], s.Turns[position] = int32(position), int32(position)
