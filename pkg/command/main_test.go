@@ -20,6 +20,7 @@ import (
 	monitorcommand "github.com/lathe-rl/lathe/pkg/command/monitor"
 	"github.com/lathe-rl/lathe/pkg/command/task"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -72,9 +73,8 @@ func (s sharing) Run() int {
 	return s.M.Run()
 }
 
-// binary runs an application as a process. An exit code that its help does not
-// name becomes another one, which no test expects; TestHelp sees to it that all
-// name 0, and so only failures build the help.
+// binary runs an application as a process. An exit code that its help does not name (0
+// is in each: TestHelp) becomes another one, which no test expects.
 func binary(app func() *cli.App) func() {
 	return func() {
 		code := cmdline.Main(app(), os.Args)
@@ -142,8 +142,6 @@ func runArgs(dir, recipe string, settings ...string) []string {
 func copyRun(t *testing.T, from string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(to, os.DirFS(from)))
 	return to
 }

@@ -15,15 +15,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestScripts runs testdata/script: what a person types, what comes out on
 // which stream, and the exit code.
 func TestScripts(t *testing.T) {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(filepath.Abs("."))(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -36,10 +35,7 @@ func TestScripts(t *testing.T) {
 			// the rest of the machine.
 			program, err := exec.LookPath("lathe")
 			env.Setenv("BIN", filepath.Dir(program))
-			if err != nil {
-				return err
-			}
-			return nil
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":       scriptExits,

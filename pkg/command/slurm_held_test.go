@@ -21,8 +21,7 @@ case "$SLURM_JOB_STDOUT" in
 esac
 `
 
-// patient is the setup of a site on which the first part of the warm start is long: all
-// other controller jobs have gone by when the second begins.
+// On patient, all other controller jobs have gone by when the warm start's second part begins.
 const patient = `memory_flag: false
 partition: high
 watchdog_seconds: 15

@@ -62,8 +62,7 @@ func TestSharedPrefixes(t *testing.T) {
 					budgets cuda.Budgets
 				}{
 					{"one pass", budgets(nil)},
-					{"a pass for each prefix group", budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences = 176, 4 })},
-					{"blocks again", budgets(func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeBlock })},
+					{"a pass for each prefix group, blocks again", budgets(func(b *cuda.Budgets) { b.PassTokens, b.PassSequences, b.Recompute = 176, 4, cuda.RecomputeBlock })},
 				} {
 					e := open(t, c, weights, options, way.budgets)
 					logProbs, entropy := forward(t, e, shared, s)

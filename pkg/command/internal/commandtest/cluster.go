@@ -97,9 +97,8 @@ func (c *Cluster) Submit(recipe, dir string, args ...string) {
 	}
 }
 
-// Await waits until a run is reported and lathe status gives it a state, and meanwhile
-// lets other things happen. Status costs fifty milliseconds of a core, so that of a run
-// without a report is asked for every ten seconds alone: it may have failed.
+// Await waits until a run is reported and has a state, and meanwhile lets other things
+// happen. Status takes 50 ms of a core: without a report it is asked every ten seconds.
 func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()) {
 	c.t.Helper()
 	var last string
@@ -116,13 +115,14 @@ func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()
 		out, err := c.Command(filepath.Join(c.Bin, "lathe"), "status", "--json", dir)
 		last = out
 		var status struct{ State, Evidence string }
-		if err == nil && json.Unmarshal([]byte(out), &status) == nil {
-			if done && status.State == state {
-				return
-			}
-			if status.State == "failed" {
-				break
-			}
+		if err != nil || json.Unmarshal([]byte(out), &status) != nil {
+			continue
+		}
+		if done && status.State == state {
+			return
+		}
+		if status.State == "failed" {
+			break
 		}
 	}
 	queue, _ := c.Command("squeue", "-t", "all", "-o", "%i %j %T %r")
