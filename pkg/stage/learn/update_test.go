@@ -202,9 +202,9 @@ func TestAnyPartsGiveTheSameBytes(t *testing.T) {
 		}
 		gradients = append(gradients, paths)
 	}
-	want, tried := weights(r, whole.PolicyOutput), 0
-	rapid.Check(t, func(rt *rapid.T) {
-		tried++
+	want := weights(r, whole.PolicyOutput)
+	cuts := rapid.Custom(func(rt *rapid.T) learn.Inputs {
+		tried := rapid.Uint64().Draw(rt, "name")
 		in := from(inputs(r, data, fmt.Sprint("learned", tried)), divided(r, int64(rapid.IntRange(500, 40000).Draw(rt, "bytes of a file"))))
 		in.Gradients = rapid.SampledFrom(gradients).Draw(rt, "gradient shards")
 		parts := rapid.IntRange(1, 4).Draw(rt, "parts")
@@ -230,9 +230,13 @@ func TestAnyPartsGiveTheSameBytes(t *testing.T) {
 		_, err := learn.RunGather(r.Context(), r.Job, settings, in)
 		r.Check(err)
 		if d := cmp.Diff(want, weights(r, in.PolicyOutput)); d != "" {
-			rt.Errorf("other weights than of one task:\n%.500s", d)
+			t.Errorf("other weights than of one task, in %d parts, of a policy like %s:\n%.500s", parts, in.Policy, d)
 		}
+		return in
 	})
+	for i := range 6 { // each some twenty sealed files
+		cuts.Example(i)
+	}
 }
 
 // A task of an update in parts that is stopped seals nothing and is made again.
