@@ -51,6 +51,7 @@ var words = map[string]string{
 	"turn":    "a column",
 	"invalid": "an outcome",
 	"single":  "a template of one sentence",
+	"mixed":   "a state of nodes",
 }
 
 // named lists every registered name with the folders that may name it.

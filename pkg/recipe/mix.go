@@ -131,7 +131,7 @@ func checkSetOfMix(c *config.Checker, field, set string, names []string, seen ma
 	case seen[set]:
 		c.Add(field, set, "is named twice")
 	case !slices.Contains(names, name) || of && own == "":
-		c.Add(field, set, "is a set of no environment: it must begin with one of %s, and for another set than its test split go on with a slash and the set's name", strings.Join(names, ", "))
+		c.Add(field, set, "is a set of no environment: it must be one of %s, for its test split, or NAME/SET for another set of it", strings.Join(names, ", "))
 	}
 	seen[set] = true
 }
