@@ -23,11 +23,12 @@ func (r *reduction) teacherPrompt(held *tokens, g group, trace int) (string, err
 	return string(encoded), err
 }
 
-// best is the valid trace with the highest reward, the first of several.
+// best is the valid trace with the highest reward in which the policy spoke, the first of
+// several.
 func (g group) best() int {
 	best := -1
 	for i, t := range g.Traces {
-		if t.Valid() && (best < 0 || t.Score.Reward > g.Traces[best].Score.Reward) {
+		if t.Valid() && t.Turns() > 0 && (best < 0 || t.Score.Reward > g.Traces[best].Score.Reward) {
 			best = i
 		}
 	}

@@ -77,8 +77,11 @@ func (l *learner) teach(ctx context.Context, engine *policy.Engine, units []unit
 // underTeacher is a sequence whose response, from token first on, follows the prompt that
 // the teacher reads.
 func (l *learner) underTeacher(s shard.Sequence, first int, format chat.Chat) (shard.Sequence, error) {
-	if s.TeacherPrompt == "" {
+	if !l.Advantage.Teacher.Rewords() {
 		return s, nil
+	}
+	if s.TeacherPrompt == "" {
+		return s, exitcode.WithHint(exitcode.Dataf("batch %q has no teacher_prompt", l.in.Batch), "make it again under this advantage.teacher.context")
 	}
 	var messages []shard.Message
 	if err := json.Unmarshal([]byte(s.TeacherPrompt), &messages); err != nil {

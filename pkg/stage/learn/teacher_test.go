@@ -149,6 +149,11 @@ func TestTeacherWithoutRoom(t *testing.T) {
 			s.TeacherPrompt = strings.ReplaceAll(s.TeacherPrompt, "=", strings.Repeat("=", 200))
 		}
 	})
+	none := in
+	none.Batch = sampledElsewhere(r, in.Batch, "none.arrow", func(s *shard.Sequence) { s.TeacherPrompt = "" })
+	if _, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), none); err == nil || !strings.Contains(err.Error(), "has no teacher_prompt") {
+		t.Errorf("a batch without prompts: %v", err)
+	}
 	got := update(r, in)
 	if share := got["teacher_no_room_share"]; !(share > 0 && share < 0.6) {
 		t.Errorf("the teacher has no room for a share of %v, want about a quarter", share)
