@@ -3,6 +3,7 @@ package recipe
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,14 @@ func TestWriteParseRoundTrip(t *testing.T) {
 		}
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
 		r.Env.Name = chosen
+		if mix, several := r.Env.Settings.(*env.Mix); several {
+			alone := slices.DeleteFunc(env.Axis.Names(), func(name string) bool { return name == chosen })
+			for i := range mix.Of {
+				if err := mix.Of[i].Open(rapid.SampledFrom(alone).Draw(t, "environment of several")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		r.Curriculum.Name = rapid.SampledFrom(curriculum.Axis.Names()).Draw(t, "curriculum")
 		r.prune()
 		r.Preset = rapid.SampledFrom(preset.Axis.Names()).Draw(t, "preset")

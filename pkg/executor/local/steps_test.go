@@ -67,6 +67,7 @@ func TestAllocatedCores(t *testing.T) {
 
 // The words are those of Slurm 22.05's srun, whose refusals end with a line of their own.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	const said = "srun: error: Unable to create step for job 12: "
 	for written, want := range map[string]executor.Cause{
 		said + "Memory required by task is not available\n":                                                                       executor.CauseUnavailable,
