@@ -24,8 +24,8 @@ const (
 
 var adamW = policy.AdamW{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, WeightDecay: 0.1, MaxGradNorm: 1}
 
-// One forward and backward pass, and one and ten optimizer steps (three of emulated
-// kernels), against the CPU engine in float32.
+// One forward and backward pass, and one and ten optimizer steps, against the
+// CPU engine in float32.
 func TestAgainstCPU(t *testing.T) {
 	for name, c := range policytest.Families() {
 		t.Run(name, func(t *testing.T) {
@@ -38,8 +38,6 @@ func TestAgainstCPU(t *testing.T) {
 			steps := 10
 			if !core(name) {
 				steps = 1
-			} else if policytest.Emulated() {
-				steps = 3
 			}
 			for step := 1; step <= steps; step++ {
 				logProbs, entropy := forward(t, gpu, batch, s)
