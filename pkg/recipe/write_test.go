@@ -26,6 +26,16 @@ func TestWriteParseRoundTrip(t *testing.T) {
 		}
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
 		r.Env.Name = chosen
+		if mix := r.Env.Mix(); mix != nil {
+			for i := range mix.Of {
+				part := &mix.Of[i]
+				if err := part.Open(rapid.SampledFrom(part.Choices("name")).Draw(t, "part")); err != nil {
+					t.Fatal(err)
+				}
+				configtest.Any(t, reflect.ValueOf(part.Settings).Elem(), "")
+				configtest.Any(t, reflect.ValueOf(part.Data.Settings).Elem(), "")
+			}
+		}
 		r.Curriculum.Name = rapid.SampledFrom(curriculum.Axis.Names()).Draw(t, "curriculum")
 		r.prune()
 		r.Preset = rapid.SampledFrom(preset.Axis.Names()).Draw(t, "preset")
