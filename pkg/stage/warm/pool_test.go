@@ -46,13 +46,14 @@ func (asked) Demonstration(task env.Task, kind shard.Kind, _ rng.Stream) ([]shar
 // never changes, so that a warm start can be made again.
 func TestDraws(t *testing.T) {
 	t.Parallel()
-	d := demonstrator{Settings{Seed: 7, WarmStart: recipe.WarmStart{Improve: 0.25, Diverge: 0.5}}, asked{}, make([]env.Task, 5), nil}
-	for i := range d.tasks {
-		d.tasks[i].ID = fmt.Sprint(i)
+	tasks := make([]env.Task, 5)
+	d := demonstrator{Settings: Settings{Seed: 7, WarmStart: recipe.WarmStart{Improve: 0.25, Diverge: 0.5}}, environment: asked{}}
+	for i := range tasks {
+		tasks[i].ID = fmt.Sprint(i)
 	}
 	drawn, first := map[string]float64{}, ""
 	for at := range 4000 {
-		said, err := d.demonstration(at/8, at%8)
+		said, err := d.demonstration(at/8, at%8, tasks)
 		if err != nil {
 			t.Fatal(err)
 		}
