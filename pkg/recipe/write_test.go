@@ -3,7 +3,6 @@ package recipe
 import (
 	"bytes"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,12 +26,14 @@ func TestWriteParseRoundTrip(t *testing.T) {
 		}
 		configtest.Any(t, reflect.ValueOf(&r).Elem(), "")
 		r.Env.Name = chosen
-		if mix, several := r.Env.Settings.(*env.Mix); several {
-			alone := slices.DeleteFunc(env.Axis.Names(), func(name string) bool { return name == chosen })
+		if mix := r.Env.Mix(); mix != nil {
 			for i := range mix.Of {
-				if err := mix.Of[i].Open(rapid.SampledFrom(alone).Draw(t, "environment of several")); err != nil {
+				part := &mix.Of[i]
+				if err := part.Open(rapid.SampledFrom(part.Choices("name")).Draw(t, "part")); err != nil {
 					t.Fatal(err)
 				}
+				configtest.Any(t, reflect.ValueOf(part.Settings).Elem(), "")
+				configtest.Any(t, reflect.ValueOf(part.Data.Settings).Elem(), "")
 			}
 		}
 		r.Curriculum.Name = rapid.SampledFrom(curriculum.Axis.Names()).Draw(t, "curriculum")

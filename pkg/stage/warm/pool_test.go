@@ -46,8 +46,8 @@ func (asked) Demonstration(task env.Task, kind shard.Kind, _ rng.Stream) ([]shar
 // never changes, so that a warm start can be made again.
 func TestDraws(t *testing.T) {
 	t.Parallel()
-	d := demonstrator{Settings: Settings{Seed: 7, WarmStart: recipe.WarmStart{Improve: 0.25, Diverge: 0.5}}, environment: asked{}}
 	tasks := make([]env.Task, 5)
+	d := demonstrator{Settings: Settings{Seed: 7, WarmStart: recipe.WarmStart{Improve: 0.25, Diverge: 0.5}}, environment: asked{}}
 	for i := range tasks {
 		tasks[i].ID = fmt.Sprint(i)
 	}
