@@ -73,10 +73,14 @@ func TestCompositions(t *testing.T) {
 		}
 		batch, _, err := arrowfile.ReadBatch(f.Context(), f.In.BatchOutput, seal.Options{})
 		f.Check(err)
-		if len(batch) == 0 {
-			t.Fatalf("%s, %v: nothing is learned from", environment, settings)
-		}
 		f.Check(os.RemoveAll(f.Path("composition"))) // what is sealed is never made again
+		if len(batch) == 0 {
+			if axes[5].values[composition[5]] != "all" {
+				t.Fatalf("%s, %v: nothing is learned from", environment, settings)
+			}
+			p.refused(composition) // its filters may drop these few traces: met with others
+			continue
+		}
 		p.met(composition)
 		ran++
 	}
