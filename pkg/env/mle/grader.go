@@ -95,9 +95,9 @@ func (e *Env) grader(ctx context.Context, t *task.Task) (*mlebench.Competition, 
 	return t.Grader.By(func(submission []byte) (float64, error) { return g.score(ctx, submission) }), nil
 }
 
-// score grades a submission as MLE-bench does: one that its grader refuses, or raises an
-// error at, is not valid. A grader that raises one at the sample submission too, or that
-// ends without a score, does not work, and nothing is known of the submission.
+// score grades a submission as MLE-bench does: one that its grader refuses, or fails at, is
+// not valid. A grader that fails at the sample submission too does not work, and nothing is
+// known of the submission; so does one that ends without a word where there is no sample.
 func (g *ownGrader) score(ctx context.Context, submission []byte) (float64, error) {
 	came, err := g.run(ctx, submission)
 	switch {
@@ -105,11 +105,14 @@ func (g *ownGrader) score(ctx context.Context, submission []byte) (float64, erro
 		return 0, g.broken(err)
 	case came.Refused != nil:
 		return 0, exitcode.Dataf("%s", shortened(*came.Refused))
-	case came.Raised != nil:
+	case came.failed() != "":
 		if err := g.works(); err != nil {
-			return 0, g.broken(fmt.Errorf("it raised %s, and %w", shortened(*came.Raised), err))
+			return 0, g.broken(fmt.Errorf("it %s, and %w", came.failed(), err))
 		}
-		return 0, exitcode.Dataf("the grader raised %s", shortened(*came.Raised))
+		if g.sample == "" && came.ended != "" {
+			return 0, g.broken(errors.New("it " + came.failed()))
+		}
+		return 0, exitcode.Dataf("the grader %s", came.failed())
 	}
 	return came.score, nil
 }
@@ -124,8 +127,8 @@ func (g *ownGrader) gradesSample() error {
 		return err
 	}
 	came, err := g.run(context.Background(), sample)
-	if err == nil && came.Raised != nil {
-		err = fmt.Errorf("at the sample submission %s", shortened(*came.Raised))
+	if err == nil && came.failed() != "" {
+		err = fmt.Errorf("at the sample submission %s", came.failed())
 	}
 	return err
 }
@@ -148,13 +151,22 @@ func shortened(message string) string {
 	return string(text)
 }
 
-// cameOf is what came of a grader that ended well: one of the three.
+// cameOf is what came of a grader: one of the four.
 type cameOf struct {
 	Score   *string `json:"score"` // as Python writes a float
 	Refused *string `json:"refused"`
 	Raised  *string `json:"raised"` // by another error than one that refuses
 
 	score float64
+	ended string // without a result: how
+}
+
+// failed says how the grader failed; it is empty if it gave a score or refused.
+func (c cameOf) failed() string {
+	if c.Raised != nil {
+		return "raised " + shortened(*c.Raised)
+	}
+	return c.ended
 }
 
 // gradeOrder is what the program in the sandbox is to do.
@@ -171,7 +183,7 @@ type gradeOrder struct {
 const maxResult = 64 << 10
 
 // run runs the grader on a submission, in a scratch folder of its own that is gone
-// afterwards. An error says how it ended, or is ours.
+// afterwards. An error is ours.
 func (g *ownGrader) run(ctx context.Context, submission []byte) (came cameOf, err error) {
 	python, err := g.runner.interpreter()
 	if err != nil {
@@ -206,12 +218,13 @@ func (g *ownGrader) run(ctx context.Context, submission []byte) (came cameOf, er
 	if err != nil {
 		return came, fmt.Errorf("running it: %w", err)
 	}
+	if result.End == sandbox.NotStarted {
+		return came, errors.New("the sandbox could not be built")
+	}
 	if result.End != sandbox.Exited || result.ExitCode != 0 {
 		why := ended(execution{Report: result.Report}, time.Duration(g.WallSeconds*float64(time.Second)))
-		if result.End == sandbox.NotStarted {
-			why = "The sandbox could not be built."
-		}
-		return came, fmt.Errorf("%s %s", why, shortened(lastLines(result.Stderr.String())))
+		came.ended = "ended: " + shortened(why+" "+lastLines(result.Stderr.String()))
+		return came, nil
 	}
 	content, err := plainfile.Read(in("result.json"), maxResult)
 	if err == nil {
@@ -224,7 +237,7 @@ func (g *ownGrader) run(ctx context.Context, submission []byte) (came cameOf, er
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return came, fmt.Errorf("its result: %w", err)
+		return cameOf{ended: fmt.Sprintf("ended without a result: %v", err)}, nil
 	}
 	return came, nil
 }
