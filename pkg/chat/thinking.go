@@ -33,8 +33,11 @@ func RewritesTurn(c Chat) int {
 	}
 	said := "<think>\n3 and 4.\n" + endOfThinking + "\n\n7"
 	conversation := []shard.Message{
-		{Role: "user", Content: "3 + 4?"}, {Role: "assistant", Content: said},
-		{Role: "user", Content: "and 3 + 4?"}, {Role: "assistant", Content: said}, {Role: "user", Content: "so?"},
+		{Role: "user", Content: "3 + 4?"},
+		{Role: "assistant", Content: said},
+		{Role: "user", Content: "and 3 + 4?"},
+		{Role: "assistant", Content: said},
+		{Role: "user", Content: "so?"},
 	}
 	whole, err := t.render(FromMessages(conversation), RenderOptions{GenerationPrompt: true})
 	if err != nil {

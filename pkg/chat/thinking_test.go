@@ -29,8 +29,11 @@ func TestWithoutThinking(t *testing.T) {
 	text := must.Get(os.ReadFile("testdata/templates/qwen3.jinja"))(t)
 	c := newChat(t, "qwen3", string(text), "")
 	conversation := []shard.Message{
-		{Role: "user", Content: "1? </think>"}, {Role: "assistant", Content: "<think>\na </think> b\n</think>\n\nx"},
-		{Role: "user", Content: "2?"}, {Role: "assistant", Content: "y"}, {Role: "user", Content: "3?"},
+		{Role: "user", Content: "1? </think>"},
+		{Role: "assistant", Content: "<think>\na </think> b\n</think>\n\nx"},
+		{Role: "user", Content: "2?"},
+		{Role: "assistant", Content: "y"},
+		{Role: "user", Content: "3?"},
 	}
 	stripped := WithoutThinking(conversation)
 	if conversation[1].Content == stripped[1].Content || stripped[1].Content != "x" || stripped[0] != conversation[0] || stripped[3].Content != "y" {

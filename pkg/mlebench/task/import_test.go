@@ -14,16 +14,16 @@ import (
 // repository.
 func own() (prepared, registry map[string]string) {
 	return map[string]string{
-			"prepared/public/sample_submission.csv": "id,kind\n4,a\n",
-			"prepared/private/test.csv":             "id,kind\n4,b\n",
-			"prepared/private/extra.csv":            "id\n4\n",
-			"description.md":                        "Seeds.\n",
-		}, map[string]string{
-			"grade.py":        "from .classes import CLASSES\ndef grade(submission, answers):\n    return 0.5\n",
-			"classes.py":      "CLASSES = []\n",
-			"leaderboard.csv": "scoreNullable,score\n,0.1\n,0.7\n",
-			"config.yaml":     "id: seeds\nname: Seeds\ndataset:\n  answers: seeds/prepared/private/test.csv\n  sample_submission: seeds/prepared/public/sample_submission.csv\ngrader:\n  name: error rate\n  grade_fn: mlebench.competitions.seeds.grade:grade\n",
-		}
+		"prepared/public/sample_submission.csv": "id,kind\n4,a\n",
+		"prepared/private/test.csv":             "id,kind\n4,b\n",
+		"prepared/private/extra.csv":            "id\n4\n",
+		"description.md":                        "Seeds.\n",
+	}, map[string]string{
+		"grade.py":        "from .classes import CLASSES\ndef grade(submission, answers):\n    return 0.5\n",
+		"classes.py":      "CLASSES = []\n",
+		"leaderboard.csv": "scoreNullable,score\n,0.1\n,0.7\n",
+		"config.yaml":     "id: seeds\nname: Seeds\ndataset:\n  answers: seeds/prepared/private/test.csv\n  sample_submission: seeds/prepared/public/sample_submission.csv\ngrader:\n  name: error rate\n  grade_fn: mlebench.competitions.seeds.grade:grade\n",
+	}
 }
 
 // TestImportOwnGrader: a competition with no metric here keeps the grader that it has in
