@@ -1,6 +1,6 @@
 """One step of GRPO by Lathe and by TRL, side by side: sampling, rewards, update.
 
-    python analysis/bench_grpo.py [--threads 2] [--steps 4] [--lathe bin/lathe] [--policy FOLDER]
+    python analysis/bench_grpo.py [--threads 2] [--steps 4] [--lathe bin/lathe] [--policy FOLDER] [--only bfloat16]
 
 Needs: pip install torch==2.15.0 transformers==5.24.0 trl==1.16.0; make build.
 Both begin with the same policy, that of FOLDER or one of 24 million random
@@ -121,6 +121,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--policy", default="")
+    parser.add_argument("--only", default="", help="measure those whose names have this word")
     parser.add_argument("--lathe", default=str(ROOT / "bin" / "lathe"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -131,17 +132,21 @@ def main():
             "Lathe, float32": [], "Lathe, float32, shared prompts": ["schedule.shared_prompt_tokens=4096"],
             "Lathe, bfloat16": ["policy.compute=bfloat16"], "Lathe, bfloat16, shared prompts": ["policy.compute=bfloat16", "schedule.shared_prompt_tokens=4096"],
         }.items():
+            if args.only not in name:
+                continue
             seconds, tokens = ours(args.lathe, folder, policy, args.threads, args.steps, settings)
             sampling = seconds["rollout"]
             found[name] = sampling, sum(seconds.values()) - sampling, tokens, ", ".join(f"{stage} {s:.2f}" for stage, s in seconds.items())
         start = next(folder.glob("run-*")) / "policy" / "v000000"
         for mode in ("float32", "autocast", "bfloat16"):
             for rows in (32, PROMPTS * GROUP):
+                if args.only not in (name := f"TRL, {mode}, {rows} rows a pass"):
+                    continue
                 out = subprocess.run([sys.executable, __file__, "--peer", str(start), mode, str(args.threads), str(args.steps), str(rows)],
                                      check=True, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(args.threads)))
                 result = json.loads(out.stdout.splitlines()[-1])
                 step, sampling = (sum(result[k][1:]) / (args.steps - 1) for k in ("steps", "generating"))
-                found[f"TRL, {mode}, {rows} rows a pass"] = sampling, step - sampling, result["tokens"], f"{result['whole'] / args.steps:.2f} with all around the steps"
+                found[name] = sampling, step - sampling, result["tokens"], f"{result['whole'] / args.steps:.2f} with all around the steps"
         best = min(sampling + rest for name, (sampling, rest, *_) in found.items() if name.startswith("TRL"))
         print(f"threads {args.threads}: seconds of a step, TRL's best by it, tokens of a response; tokens a second of sampling and of all else")
         for name, (sampling, rest, tokens, parts) in found.items():
