@@ -98,8 +98,10 @@ func (p *Pool) run(ctx context.Context, array executor.Array, shard int) (result
 		}
 	}
 	result = p.ending(result, started.Err(), stopped)
-	if cause, evidence := p.starter.refused(tail(result.Log)); result.Cause == executor.CauseFailed && evidence != "" {
-		result.Cause, result.Evidence = cause, evidence
+	if result.Cause == executor.CauseFailed {
+		if cause, evidence := p.starter.refused(tail(result.Log)); evidence != "" {
+			result.Cause, result.Evidence = cause, evidence
+		}
 	}
 	if result.Signal != "" { // it could not say so itself
 		fmt.Fprintf(log, "lathe: the task ended: %s (%s)\n", result.Evidence, result.Cause)

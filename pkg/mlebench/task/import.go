@@ -72,22 +72,10 @@ func (i *Imported) importInto(folder, boards string, competition *grader.Competi
 	if err := copyBoard(folder, boards, competition.ID); err != nil {
 		return err
 	}
-	path := filepath.Join(folder, FileName)
-	if _, err := os.Stat(path); err != nil {
-		text, err := i.text(folder, competition)
-		if err != nil {
-			return err
-		}
-		if err := plainfile.Write(path, []byte(text)); err != nil {
-			return err
-		}
-		i.Written = true
-	}
-	t, err := Open(folder)
+	t, err := i.open(folder, func() (string, error) { return i.text(folder, competition) })
 	if err != nil {
 		return err
 	}
-	i.Board = !t.Board.Empty()
 	sample, err := plainfile.ReadWhole(t.Path(t.SampleSubmission))
 	if err != nil {
 		return err
@@ -96,6 +84,27 @@ func (i *Imported) importInto(folder, boards string, competition *grader.Competi
 		i.Sample = &score
 	}
 	return nil
+}
+
+// open opens the task in a folder, whose task.yaml has the text where there is none.
+func (i *Imported) open(folder string, text func() (string, error)) (*Task, error) {
+	path := filepath.Join(folder, FileName)
+	if _, err := os.Stat(path); err != nil {
+		content, err := text()
+		if err != nil {
+			return nil, err
+		}
+		if err := plainfile.Write(path, []byte(content)); err != nil {
+			return nil, err
+		}
+		i.Written = true
+	}
+	t, err := Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	i.Board = !t.Board.Empty()
+	return t, nil
 }
 
 // copyBoard copies a leaderboard, if the folder has none and the other has one.

@@ -44,22 +44,11 @@ func (i *Imported) importOwn(folder, boards string) error {
 	if err := copyBoard(folder, boards, i.Name); err != nil {
 		return err
 	}
-	path := filepath.Join(folder, FileName)
-	if _, err := os.Stat(path); err != nil {
-		text, err := ownText(folder, home, file)
-		if err != nil {
-			return err
-		}
-		if err := plainfile.Write(path, []byte(text)); err != nil {
-			return err
-		}
-		i.Written = true
-	}
-	t, err := Open(folder)
+	t, err := i.open(folder, func() (string, error) { return ownText(folder, home, file) })
 	if err != nil {
 		return err
 	}
-	i.Metric, i.Board = t.Metric, !t.Board.Empty()
+	i.Metric = t.Metric
 	return nil
 }
 
