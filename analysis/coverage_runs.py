@@ -3,8 +3,8 @@
 
     LATHE_DATA=runs/data analysis/coverage_runs.py --lathe bin/lathe --out runs/coverage [--only exit]
 
-Each recipe runs with one seed and a few iterations, so that an item shows that its command
-works, and nothing about a method. The recipes of machine-learning tasks, which
+Each recipe runs with one seed, a short warm start and a few iterations, so that an item shows
+that its command works, and nothing about a method. The recipes of machine-learning tasks, which
 $LATHE_DATA/mle holds, begin with the policy that the first of them has warmed up. A command
 goes on where it was stopped. OUT/items.txt lists the items: how many numbers each has, or
 what is missing.
@@ -19,11 +19,12 @@ import subprocess
 
 JOBS = pathlib.Path(__file__).resolve().parent.parent / "jobs"
 SHORT = ["schedule.iterations=3"]
-FEW = SHORT + ["evaluation.problems=8"]
+WARMED = ["warm_start.steps=200", "warm_start.chunk=200"]
+FEW = SHORT + WARMED + ["evaluation.problems=8"]
 WARM = SHORT + ["policy.new=null", "policy.path={out}/warm/mlerl-s1/policy/v000000", "warm_start=null"]
 # Of each paper: settings, and the recipes that run with them.
 BATCHES = {
-    "exit": [(FEW, ["exit/mini/puzzle-*", "exit/mini/tools-*"]), (WARM, ["exit/mini/mle-*"])],
+    "exit": [(FEW, ["exit/mini/puzzle-*", "exit/mini/tools-*", "mixed/both", "mixed/sort", "mixed/colour"]), (WARM, ["exit/mini/mle-*"])],
     "flipts": [(FEW, ["flipts/small*"])],
     "ace": [(WARM, ["ace/mini/*"])],
     "rlmle": [(WARM, ["rlmle/mini/*"])],
@@ -58,7 +59,7 @@ def main():
         folders = []
         for i, (settings, recipes) in enumerate(BATCHES[paper]):
             if settings == WARM:
-                sweep(out / "warm", ["mlerl/mini/mlerl"], ["schedule.iterations=0"])
+                sweep(out / "warm", ["mlerl/mini/mlerl"], WARMED + ["schedule.iterations=0"])
             if i == 1 and paper == "mlerl":
                 for kind in ("all", "valid", "selected"):
                     lathe("pool", folders[0] / "mlerl-s1", "--select", kind, "--out", folders[0] / f"{kind}.parquet")
