@@ -1,7 +1,7 @@
 package learn
 
 import (
-	"math/bits"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
@@ -23,8 +23,7 @@ type adder interface {
 // of gradient shards gives the same bytes.
 //
 // No sum is outside the engine. The newest block is what the engine has
-// accumulated, and the blocks that wait to be merged are its partial sums,
-// numbered by level, for no two that wait have the same.
+// accumulated, and the blocks that wait to be merged are its partial sums.
 type tree struct {
 	engine      adder
 	first, last int  // the units that are added up here
@@ -66,17 +65,27 @@ func (t *tree) add(start, level int) error {
 			return err
 		}
 	}
-	b := block{start: start, level: level, sum: level}
+	b := block{start: start, level: level, sum: t.unused()}
 	switch parent := start &^ (1 << level); {
 	case !t.part && t.next == t.last:
 		return t.mergeAll()
 	case !t.part, t.first <= parent && parent+2<<level <= t.last:
 		t.waiting = append(t.waiting, b)
 	default:
-		b.sum = bits.Len(uint(t.last-t.first)) - 1 + len(t.done) // after the levels of those that wait
 		t.done = append(t.done, b)
 	}
 	return t.engine.HoldGradients(b.sum)
+}
+
+// unused is the lowest number of a partial sum that holds no block: a sum takes as much
+// memory as the policy's gradients.
+func (t *tree) unused() int {
+	for sum := 0; ; sum++ {
+		holds := func(b block) bool { return b.sum == sum }
+		if !slices.ContainsFunc(t.waiting, holds) && !slices.ContainsFunc(t.done, holds) {
+			return sum
+		}
+	}
 }
 
 // merge adds the last block that waits to what the engine has accumulated.

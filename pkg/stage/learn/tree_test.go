@@ -142,19 +142,20 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 	})
 }
 
-// TestSums: while unit u is computed, the blocks that wait are the ones of u in
-// binary, numbered by their levels; a part's blocks come after them.
+// TestSums: while unit u is computed, the blocks that wait are the ones of u in binary;
+// the last unit is merged with them and held no more. Blocks take the numbers of those
+// that were merged.
 func TestSums(t *testing.T) {
 	t.Parallel()
-	for units, want := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4, 16: 4} {
+	for units, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 5: 2, 8: 3, 9: 3, 16: 4} {
 		if got := sumsOfStep(units); got != want {
 			t.Errorf("%d units need %d partial sums, want %d", units, got, want)
 		}
 	}
-	// [0,4) is one block, whose number comes after those of the 2 levels that wait;
-	// [0,3), [3,6) and [6,9) are two blocks each, after the one level that waits.
-	// A task that adds up two shards of [0,8) each has what one shard of its units has.
-	for _, c := range []struct{ units, shards, tasks, want int }{{4, 1, 1, 3}, {8, 2, 2, 3}, {9, 3, 3, 3}, {5, 5, 5, 1}, {8, 4, 2, 3}} {
+	// [0,4) is one block: [0,2) and unit 2 wait while unit 3 is computed, and it takes the
+	// number of [0,2). [0,3), [3,6) and [6,9) are two blocks each. A task that adds up two
+	// shards of [0,8) each has what one shard of its units has.
+	for _, c := range []struct{ units, shards, tasks, want int }{{4, 1, 1, 2}, {8, 2, 2, 2}, {9, 3, 3, 2}, {5, 5, 5, 1}, {8, 4, 2, 2}} {
 		if got := sumsOfShard(c.units, c.shards, c.tasks); got != c.want {
 			t.Errorf("%d units of %d shards in %d tasks need %d partial sums, want %d", c.units, c.shards, c.tasks, got, c.want)
 		}
