@@ -10,13 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	ensure "github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // TestOwnChaos: whoever is killed while a program of the user's has episodes and gives
-// scores, the programs too, nothing changes. With LATHE_CHAOS a reward of one's own
-// and tools have their kills as well, as many each.
+// scores, the programs too, nothing changes. With LATHE_CHAOS a reward of one's own,
+// tools and updates that are applied in parts have their kills as well, as many each.
 func TestOwnChaos(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
@@ -25,7 +27,10 @@ func TestOwnChaos(t *testing.T) {
 	recipes := []struct {
 		name     string
 		settings []string
-	}{{"own-environment", own}, {"own-reward", own}, {"tooluse-smoke", nil}}
+	}{
+		{"own-environment", own}, {"own-reward", own}, {"tooluse-smoke", nil},
+		{"smoke", []string{"schedule.apply_shards=3", "schedule.gradient_shards=2", "loss.mini_batches=3"}},
+	}
 	if os.Getenv("LATHE_CHAOS") == "" {
 		recipes = recipes[:1]
 	}
@@ -37,7 +42,9 @@ func TestOwnChaos(t *testing.T) {
 func ownChaos(t *testing.T, recipe string, settings []string) {
 	warm := filepath.Join(t.TempDir(), "warm")
 	lathe(t, exitcode.OK, runArgs(warm, recipe, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "warm_start.steps=20", "warm_start.chunk=20", "evaluation.problems=2")...)
-	settings = slices.Concat(from(filepath.Join(warm, "policy", "v000000")), settings, []string{"schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000"})
+	start := t.TempDir()
+	ensure.Do(t, checkpoint.Convert(filepath.Join(warm, "policy", "v000000"), start, "", 20000)) // in several files
+	settings = slices.Concat(from(start), settings, []string{"schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000"})
 	c := commandtest.NewChaos(t, 4)
 	c.Programs = true
 	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
