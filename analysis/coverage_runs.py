@@ -3,8 +3,9 @@
 
     LATHE_DATA=runs/data analysis/coverage_runs.py --lathe bin/lathe --out runs/coverage [--only exit]
 
-Each recipe runs with one seed, a short warm start and a few iterations, so that an item shows
-that its command works, and nothing about a method. The recipes of machine-learning tasks, which
+Each recipe runs with one seed and a few iterations, those of puzzles, tools and arithmetic
+after a short warm start, so that an item shows that its command works, and nothing about a
+method. The recipes of machine-learning tasks, which
 $LATHE_DATA/mle holds, begin with the policy that the first of them has warmed up. A command
 goes on where it was stopped. OUT/items.txt lists the items: how many numbers each has, or
 what is missing.
@@ -19,13 +20,12 @@ import subprocess
 
 JOBS = pathlib.Path(__file__).resolve().parent.parent / "jobs"
 SHORT = ["schedule.iterations=3"]
-WARMED = ["warm_start.steps=200", "warm_start.chunk=200"]
-FEW = SHORT + WARMED + ["evaluation.problems=8"]
-WARM = SHORT + ["policy.new=null", "policy.path={out}/warm/mlerl-s1/policy/v000000", "warm_start=null"]
+FEW = SHORT + ["warm_start.steps=200", "warm_start.chunk=200", "evaluation.problems=8"]
+WARM = SHORT + ["policy.new=null", "policy.path={out}/warm/mlerl-s1/policy/v000000", "warm_start.steps=0"]
 # Of each paper: settings, and the recipes that run with them.
 BATCHES = {
     "exit": [(FEW, ["exit/mini/puzzle-*", "exit/mini/tools-*", "mixed/both", "mixed/sort", "mixed/colour"]), (WARM, ["exit/mini/mle-*"])],
-    "flipts": [(FEW, ["flipts/small*"])],
+    "flipts": [(FEW, ["flipts/small", "flipts/small-[!s]*"]), (SHORT + ["evaluation.problems=8"], ["flipts/small-step-level"])],
     "ace": [(WARM, ["ace/mini/*"])],
     "rlmle": [(WARM, ["rlmle/mini/*"])],
     "mlerl": [(WARM, [f"mlerl/mini/{n}" for n in ("mlerl", "all-valid", "reset", "signed")]),
@@ -42,7 +42,7 @@ def main():
     options = ask.parse_args()
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    environment = dict(os.environ, LATHE_RUNS=str(out / "mlerl-0"))
+    environment = dict(os.environ, LATHE_RUNS=str(out / "mlerl-0"), LATHE_OFFLINE=str(out / "flipts-0/small-offline-s1/iter/000001"))
 
     def lathe(*words):
         said = subprocess.run([options.lathe, *map(str, words)], env=environment, text=True, stdout=subprocess.PIPE)
@@ -59,7 +59,7 @@ def main():
         folders = []
         for i, (settings, recipes) in enumerate(BATCHES[paper]):
             if settings == WARM:
-                sweep(out / "warm", ["mlerl/mini/mlerl"], WARMED + ["schedule.iterations=0"])
+                sweep(out / "warm", ["mlerl/mini/mlerl"], ["schedule.iterations=0"])
             if i == 1 and paper == "mlerl":
                 for kind in ("all", "valid", "selected"):
                     lathe("pool", folders[0] / "mlerl-s1", "--select", kind, "--out", folders[0] / f"{kind}.parquet")
@@ -68,8 +68,8 @@ def main():
         for item in json.loads(lathe("paper", paper, *folders, "--json"))["items"]:
             made = f"{len(item['numbers'])} numbers" if item["numbers"] else "nothing: " + "; ".join(item["missing"])
             lines.append(f"{paper:7} {item['name']:28} {item['title']:28} {made}")
+            print(lines[-1], flush=True)
     (out / "items.txt").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
