@@ -8,13 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -223,14 +223,14 @@ func compact(value json.RawMessage) string {
 }
 
 // adapterTensor matches PEFT's names of an adapter's tensors.
-var adapterTensor = regexp.MustCompile(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z_]+_proj)\.lora_([AB])\.weight$`)
+var adapterTensor = lazyregexp.New(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z_]+_proj)\.lora_([AB])\.weight$`)
 
 // readAdapter finds out the targets from the names of a file's tensors, and
 // reads them.
 func readAdapter(a *policy.Adapter, f *safetensors.File, path string, c policy.Config) error {
 	inLayers := map[string]map[int]bool{}
 	for _, info := range f.Tensors() {
-		part := adapterTensor.FindStringSubmatch(info.Name)
+		part := adapterTensor().FindStringSubmatch(info.Name)
 		if part == nil || len(policy.SortTargets(part[3:4])) == 0 {
 			return exitcode.Dataf("reading %q: tensor %q is not an adapter's for one of %s", path, info.Name, strings.Join(policy.LoRATargets(), ", "))
 		}

@@ -3,11 +3,11 @@ package compare
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 )
 
@@ -36,7 +36,7 @@ func measuredBy(text string) (drawn, scored map[string]string, err error) {
 	}
 	drawn, scored = map[string]string{}, map[string]string{}
 	for _, c := range all {
-		switch value := inFolders.ReplaceAllString(*c.Now, ""); {
+		switch value := inFolders().ReplaceAllString(*c.Now, ""); {
 		case below(c.Path, training):
 		case below(c.Path, drawing):
 			drawn[c.Path] = value
@@ -48,7 +48,7 @@ func measuredBy(text string) (drawn, scored map[string]string, err error) {
 }
 
 // inFolders are the folders of paths, in a list too, and the quotes that some need.
-var inFolders = regexp.MustCompile(`"|[^\[\], "]*/`)
+var inFolders = lazyregexp.New(`"|[^\[\], "]*/`)
 
 func below(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+".") })

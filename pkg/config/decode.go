@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
 )
 
@@ -68,8 +68,8 @@ type Options struct {
 }
 
 var (
-	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
-	realNumber  = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+	wholeNumber = lazyregexp.New(`^[-+]?(0|[1-9][0-9]*)$`)
+	realNumber  = lazyregexp.New(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
 // fill decodes node into v, which is settable. path is the dotted path of v,
@@ -314,7 +314,7 @@ func setScalar(v reflect.Value, text string) (message string) {
 			return want()
 		}
 	case reflect.Int:
-		if !wholeNumber.MatchString(text) {
+		if !wholeNumber().MatchString(text) {
 			return want()
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -323,7 +323,7 @@ func setScalar(v reflect.Value, text string) (message string) {
 		}
 		v.SetInt(n)
 	case reflect.Uint64:
-		if !wholeNumber.MatchString(text) || text[0] == '-' {
+		if !wholeNumber().MatchString(text) || text[0] == '-' {
 			return want()
 		}
 		n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
@@ -332,7 +332,7 @@ func setScalar(v reflect.Value, text string) (message string) {
 		}
 		v.SetUint(n)
 	case reflect.Float64:
-		if !realNumber.MatchString(text) {
+		if !realNumber().MatchString(text) {
 			return want()
 		}
 		x, err := strconv.ParseFloat(text, 64)

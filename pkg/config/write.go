@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // Write writes the struct that settings points to as YAML, with every field in
@@ -128,7 +129,7 @@ func scalar(v reflect.Value) string {
 }
 
 // plain is text that YAML reads as itself without quotes.
-var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_/-]*$`)
+var plain = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_/-]*$`)
 
 // words that some YAML reader takes for a truth value or for nothing.
 var reserved = map[string]bool{
@@ -138,7 +139,7 @@ var reserved = map[string]bool{
 // Quote writes text so that YAML reads the same text back: plain where that
 // is safe, else in double quotes with the escapes that YAML and JSON share.
 func Quote(s string) string {
-	if plain.MatchString(s) && !reserved[strings.ToLower(s)] {
+	if plain().MatchString(s) && !reserved[strings.ToLower(s)] {
 		return s
 	}
 	var b strings.Builder

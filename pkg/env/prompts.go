@@ -1,11 +1,11 @@
 package env
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // ImprovePrompt is the self-improve prompt of ExIt App. B.
@@ -31,7 +31,7 @@ const DivergePrompt = `Consider your current response to this request, and provi
 - Next, state a meaningfully different approach that can be taken instead.
 - Finally, provide your new response using this different approach.`
 
-var braced = regexp.MustCompile(`\{([a-z_]+)\}`)
+var braced = lazyregexp.New(`\{([a-z_]+)\}`)
 
 var placeholders = []string{"instruction", "question", "previous_response"}
 
@@ -51,7 +51,7 @@ func CheckTemplate(c *config.Checker, field, text string, needs ...[]string) {
 			c.Add(field, text, "must contain %s", strings.Join(alternatives, " or "))
 		}
 	}
-	for _, match := range braced.FindAllStringSubmatch(text, -1) {
+	for _, match := range braced().FindAllStringSubmatch(text, -1) {
 		// Braces may mean something else, as in \boxed{answer}; only what
 		// looks like a slip is refused.
 		if near, ok := config.Nearest(match[1], placeholders); ok && near != match[1] {
@@ -87,7 +87,7 @@ func Fill(template, question, instruction, previous string) string {
 // split too. seen are those before it.
 func CheckSetName(c *config.Checker, field, name string, seen map[string]bool) {
 	switch {
-	case !setName.MatchString(name):
+	case !setName().MatchString(name):
 		c.Add(field, name, "must be of small letters, digits, - and _, and begin with a letter")
 	case name == string(Train) || name == string(Test):
 		c.Add(field, name, "is the name of a split that is always there")
@@ -97,4 +97,4 @@ func CheckSetName(c *config.Checker, field, name string, seen map[string]bool) {
 	seen[name] = true
 }
 
-var setName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+var setName = lazyregexp.New(`^[a-z][a-z0-9_-]*$`)

@@ -1,19 +1,22 @@
 package mathverify
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
+
+const decimalWords = `(?i)\\approx|≈|\bdecimals?\b|\bapprox\w*|\babout\b|\broughly\b|\bnumerical\w*|\brounded\b`
 
 var (
 	// takesBack are the words between two boxes of which the second corrects
 	// the first.
-	takesBack = regexp.MustCompile(`(?i)\b(?:no|not|wait|sorry|wrong(?:ly)?|mistakes?|mistaken|incorrect(?:ly)?|actually|instead|rather|correct(?:ed|ion|ing)?|oops|hmm+|but|however|errors?|should|revis\w+|re-?check\w*|re-?consider\w*|fix(?:ed)?|updated?|scratch|hold on|let me|let's|apolog\w+|hence|therefore)\b`)
+	takesBack = lazyregexp.New(`(?i)\b(?:no|not|wait|sorry|wrong(?:ly)?|mistakes?|mistaken|incorrect(?:ly)?|actually|instead|rather|correct(?:ed|ion|ing)?|oops|hmm+|but|however|errors?|should|revis\w+|re-?check\w*|re-?consider\w*|fix(?:ed)?|updated?|scratch|hold on|let me|let's|apolog\w+|hence|therefore)\b`)
 	// restates are the words between two boxes that give one value, of which
 	// decimals are those before a rounded one.
-	restates = regexp.MustCompile(`(?i)^[\s$]*(?:=|\\approx|≈|\()|\b(?:i\.e\.|that is|which (?:is|equals)|equivalent\w*|in other words|simplif\w+|equals|equal to|same as)|` + decimals.String())
-	decimals = regexp.MustCompile(`(?i)\\approx|≈|\bdecimals?\b|\bapprox\w*|\babout\b|\broughly\b|\bnumerical\w*|\brounded\b`)
+	restates = lazyregexp.New(`(?i)^[\s$]*(?:=|\\approx|≈|\()|\b(?:i\.e\.|that is|which (?:is|equals)|equivalent\w*|in other words|simplif\w+|equals|equal to|same as)|` + decimalWords)
+	decimals = lazyregexp.New(decimalWords)
 	// rejects are the words right before a box that is not the answer.
 	rejects = []string{"not", "rather than", "instead of", "isn't", "wasn't", "cannot be"}
 )
@@ -53,7 +56,7 @@ func (s *scanner) nextBox(from, to int) int {
 	if !strings.Contains(s.text[from:to], `box`) {
 		return -1
 	}
-	at := anyBox.FindStringIndex(s.text[from:to])
+	at := anyBox().FindStringIndex(s.text[from:to])
 	if at == nil {
 		return -1
 	}
@@ -135,12 +138,12 @@ func (s *scanner) boxes(formulas []formula, options Options) []candidate {
 	for i := last - 1; i >= 0 && last-i < 6; i-- {
 		gap := s.text[all[i].end:all[i+1].start]
 		conjunction := strings.ContainsAny(gap, ",;") || strings.Contains(gap, " and ") || strings.Contains(gap, " or ")
-		if !all[i+1].joined && len(gap) >= 10 && (len(gap) >= 70 || !conjunction) || takesBack.MatchString(gap) {
+		if !all[i+1].joined && len(gap) >= 10 && (len(gap) >= 70 || !conjunction) || takesBack().MatchString(gap) {
 			break
 		}
 		answer.start = all[i].start
-		if restates.MatchString(gap) {
-			answer.restate(all[i].text, decimals.MatchString(gap))
+		if restates().MatchString(gap) {
+			answer.restate(all[i].text, decimals().MatchString(gap))
 			break
 		}
 		if all[i].text != all[i+1].text {

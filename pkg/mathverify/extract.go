@@ -205,7 +205,7 @@ func (s *scanner) between(i int, open, closing string, oneLine bool) (formula, b
 func (s *scanner) code(i int) (formula, bool) {
 	f, ok := s.between(i, "`", "`", true)
 	content := s.text[f.from:f.to]
-	return f, ok && strings.ContainsAny(content, "0123456789") && !strings.HasPrefix(content, "`") && !prose(content) && !anyBox.MatchString(content) &&
+	return f, ok && strings.ContainsAny(content, "0123456789") && !strings.HasPrefix(content, "`") && !prose(content) && !anyBox().MatchString(content) &&
 		!strings.Contains(content, "$")
 }
 

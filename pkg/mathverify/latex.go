@@ -2,9 +2,10 @@ package mathverify
 
 import (
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // command reads what a backslash begins.
@@ -204,10 +205,10 @@ func (p *parser) words() *node {
 }
 
 // counted is a number with the words for what it counts.
-var counted = regexp.MustCompile(`^([-+−]?[0-9][0-9.,/ ]*) +(?:\pL\pL+[ .]*)+$`)
+var counted = lazyregexp.New(`^([-+−]?[0-9][0-9.,/ ]*) +(?:\pL\pL+[ .]*)+$`)
 
 func withoutCounted(text string) string {
-	if m := counted.FindStringSubmatch(text); m != nil {
+	if m := counted().FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
 	return text

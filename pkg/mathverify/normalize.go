@@ -1,9 +1,10 @@
 package mathverify
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // replacements make one spelling of many. They are applied in order, once.
@@ -21,11 +22,11 @@ var replacements = strings.NewReplacer(
 var separators = strings.NewReplacer(" {,", "{,", " { ,", "{,")
 
 // choose is TeX's own way to write a binomial.
-var choose = regexp.MustCompile(`\{([^{}]*)\\choose([^{}]*)\}`)
+var choose = lazyregexp.New(`\{([^{}]*)\\choose([^{}]*)\}`)
 
 // typeset is a number in scientific notation whose e is set in other type:
 // 1\text{e}5, 1\mathrm{e-}5. An upright e before a sign may be the constant.
-var typeset = regexp.MustCompile(`([0-9.])\\(?:(?:text|textrm|mbox)\{([eE]) ?([-+−]?) ?\} ?\{?([-+−]?[0-9]+)\}?|(?:mathrm|mathbf|mathit|mathsf|operatorname)\{([eE]) ?([-+−]?) ?\} ?([0-9]+))`)
+var typeset = lazyregexp.New(`([0-9.])\\(?:(?:text|textrm|mbox)\{([eE]) ?([-+−]?) ?\} ?\{?([-+−]?[0-9]+)\}?|(?:mathrm|mathbf|mathit|mathsf|operatorname)\{([eE]) ?([-+−]?) ?\} ?([0-9]+))`)
 
 // percents are the words for a hundredth.
 var percents = []string{"percentage", "percent", "pct"}
@@ -55,10 +56,10 @@ func normalize(s string) string {
 	}
 	s = singleBackslashes(replacements.Replace(s))
 	if strings.Contains(s, `\choose`) {
-		s = choose.ReplaceAllString(s, `\binom{$1}{$2}`)
+		s = choose().ReplaceAllString(s, `\binom{$1}{$2}`)
 	}
 	if strings.Contains(s, "{e") || strings.Contains(s, "{E") {
-		s = typeset.ReplaceAllString(s, "$1$2$3$4$5$6$7")
+		s = typeset().ReplaceAllString(s, "$1$2$3$4$5$6$7")
 	}
 	s = strings.TrimSpace(s)
 	for trimmed := true; trimmed; {

@@ -2,9 +2,10 @@ package mathverify
 
 import (
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // parser reads one answer, in LaTeX or plain notation, by recursive descent.
@@ -31,7 +32,7 @@ func parse(text string, b *budget) (*node, error) {
 }
 
 // exponent is the end of a number in scientific notation.
-var exponent = regexp.MustCompile(`^[eE]([-+−]?)([0-9]+)`)
+var exponent = lazyregexp.New(`^[eE]([-+−]?)([0-9]+)`)
 
 // signedExponent may be read as a sum with the number e as well.
 func signedExponent(text string) bool {

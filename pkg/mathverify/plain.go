@@ -1,9 +1,10 @@
 package mathverify
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // numbers finds plain numbers and expressions that begin with a digit.
@@ -244,7 +245,7 @@ func exponentLength(text string, at int) int {
 	if at == 0 || text[at]|0x20 != 'e' || !digitAt(text, at-1) && text[at-1] != '.' {
 		return 0
 	}
-	n := len(exponent.FindString(text[at:min(len(text), at+24)]))
+	n := len(exponent().FindString(text[at:min(len(text), at+24)]))
 	if letterAt(text, at+n) {
 		return 0
 	}
@@ -271,9 +272,9 @@ func operatorLength(rest string) int {
 var (
 	// more is what goes on behind a number that is not the whole answer: the
 	// rest of a formula that cannot be read as a plain expression.
-	more = regexp.MustCompile(`^(?: ?[-+*/^×·−]|\)+[*/^×·]) ?(?:\(|\\[a-z]|[a-zA-Z](?:[^a-zA-Z]|$)|(?:pi|sqrt|sin|cos|tan|log|ln|exp)\b)`)
+	more = lazyregexp.New(`^(?: ?[-+*/^×·−]|\)+[*/^×·]) ?(?:\(|\\[a-z]|[a-zA-Z](?:[^a-zA-Z]|$)|(?:pi|sqrt|sin|cos|tan|log|ln|exp)\b)`)
 	// less is the same before a number.
-	less = regexp.MustCompile(`(?:^|[^a-zA-Z\\])(?:[0-9)]*[a-zA-Z]|[0-9]*pi|[)}])(?:\^\S+)? ?[-+*/^×·−] ?$`)
+	less = lazyregexp.New(`(?:^|[^a-zA-Z\\])(?:[0-9)]*[a-zA-Z]|[0-9]*pi|[)}])(?:\^\S+)? ?[-+*/^×·−] ?$`)
 )
 
 // goesOn reports whether a formula goes on behind a number.
@@ -285,7 +286,7 @@ func goesOn(text string, end int) bool {
 	if strings.HasPrefix(rest, "**") || slices.ContainsFunc(marksBehind, func(mark string) bool { return strings.HasPrefix(rest, mark) }) {
 		return false
 	}
-	return more.MatchString(rest) && !article(rest)
+	return more().MatchString(rest) && !article(rest)
 }
 
 // began reports whether a formula began before a number.
@@ -297,7 +298,7 @@ func began(text string, start int) bool {
 	if strings.HasSuffix(before, "**") {
 		return false
 	}
-	return strings.ContainsAny(before[max(0, len(before)-4):], "-+*/^×·−") && less.MatchString(before) && !article(before)
+	return strings.ContainsAny(before[max(0, len(before)-4):], "-+*/^×·−") && less().MatchString(before) && !article(before)
 }
 
 // article reports whether the letter beside a dash or sign is the word a, or I.
@@ -324,7 +325,7 @@ func groupNear(text string, blank int) bool {
 // plainNumber rewrites what only plain numbers have: blanks between thousands
 // and a decimal comma.
 func plainNumber(s string) string {
-	s = powerOfTen.ReplaceAllString(s, "*10^")
+	s = powerOfTen().ReplaceAllString(s, "*10^")
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -340,7 +341,7 @@ func plainNumber(s string) string {
 }
 
 // powerOfTen is an x that is a sign of multiplication.
-var powerOfTen = regexp.MustCompile(` ?x ?10\^`)
+var powerOfTen = lazyregexp.New(` ?x ?10\^`)
 
 // thousand reports whether the comma at i stands before thousands: 1,234 and
 // 12,034,567, not 0,111 and 1234,567.

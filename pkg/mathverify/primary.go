@@ -117,7 +117,7 @@ func (p *parser) scaled(n *node) *node {
 	if p.euler || p.at >= len(p.text) || p.text[p.at]|0x20 != 'e' {
 		return n
 	}
-	m := exponent.FindStringSubmatch(p.text[p.at:])
+	m := exponent().FindStringSubmatch(p.text[p.at:])
 	if m == nil {
 		return n
 	}

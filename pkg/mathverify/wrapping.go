@@ -1,19 +1,20 @@
 package mathverify
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 var (
 	// endMarks are the names that chat templates give to the ends of turns and
 	// texts, which a response keeps when its tokens are decoded as they are, and
 	// the tags that only change the type.
-	endMarks = regexp.MustCompile(`</?(?:b|i|strong|em)>|<\|[A-Za-z_]{2,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>`)
+	endMarks = lazyregexp.New(`</?(?:b|i|strong|em)>|<\|[A-Za-z_]{2,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>`)
 	// answerTags are the tags that prompts ask for around an answer.
-	answerTags = regexp.MustCompile(`(?i)<(/?)(?:final[_ ]?)?answer>`)
+	answerTags = lazyregexp.New(`(?i)<(/?)(?:final[_ ]?)?answer>`)
 	// anyBox finds a box of one of its names.
-	anyBox = regexp.MustCompile(`\\(?:boxed|fbox|framebox)\b`)
+	anyBox = lazyregexp.New(`\\(?:boxed|fbox|framebox)\b`)
 )
 
 // withoutMarks puts blanks in the place of end marks, as many bytes.
@@ -21,7 +22,7 @@ func withoutMarks(text string) string {
 	if !strings.Contains(text, "<") {
 		return text
 	}
-	return endMarks.ReplaceAllStringFunc(text, func(mark string) string { return strings.Repeat(" ", len(mark)) })
+	return endMarks().ReplaceAllStringFunc(text, func(mark string) string { return strings.Repeat(" ", len(mark)) })
 }
 
 // tagged finds the content of the last answer tag that has one. A tag may be
@@ -31,7 +32,7 @@ func tagged(text string) (from, to int, ok bool) {
 	if !strings.Contains(text, "<") {
 		return 0, 0, false
 	}
-	tags := answerTags.FindAllStringSubmatchIndex(text, -1)
+	tags := answerTags().FindAllStringSubmatchIndex(text, -1)
 	end := len(text)
 	for i := len(tags) - 1; i >= 0; i-- {
 		closing := tags[i][2] < tags[i][3]
@@ -43,7 +44,7 @@ func tagged(text string) (from, to int, ok bool) {
 				from = 0
 			}
 			if strings.TrimSpace(text[from:end]) != "" {
-				return from, end, !anyBox.MatchString(text[end:])
+				return from, end, !anyBox().MatchString(text[end:])
 			}
 			end = tags[i][0]
 		}
@@ -88,10 +89,10 @@ func unwrapOnce(text string) string {
 		}
 	}
 	bare := strings.TrimSuffix(text, ".")
-	if inner, ok := between(bare, "$"); ok && anyBox.MatchString(inner) {
+	if inner, ok := between(bare, "$"); ok && anyBox().MatchString(inner) {
 		bare = strings.TrimSpace(inner)
 	}
-	if at := anyBox.FindStringIndex(bare); at != nil && at[0] == 0 {
+	if at := anyBox().FindStringIndex(bare); at != nil && at[0] == 0 {
 		open := at[1] + len(bare[at[1]:]) - len(strings.TrimLeft(bare[at[1]:], " "))
 		if open < len(bare) && bare[open] == '{' && closingBrace(bare, open) == len(bare)-1 {
 			return strings.TrimSpace(bare[open+1 : len(bare)-1])
@@ -132,7 +133,7 @@ func prose(text string) bool {
 func inTag(response string, from, to int, options Options) []candidate {
 	content := strings.TrimSpace(response[from:to])
 	if !strings.ContainsAny(content, "$`\n") && !strings.Contains(content, `\(`) && !strings.Contains(content, `\[`) && !prose(content) &&
-		!anyBox.MatchString(content) && options.Targets.has(TargetExpression) {
+		!anyBox().MatchString(content) && options.Targets.has(TargetExpression) {
 		start := from + strings.Index(response[from:to], content)
 		return []candidate{{text: strings.Trim(content, "*"), start: start, end: start + len(content), priority: priorityTag}}
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -21,11 +21,11 @@ var ErrUnmeasured = errors.New("not measured")
 type Span struct{ First, Last int } // Last 0 is the last iteration
 
 // ofTasks matches STAGE/NAME of the metrics of tasks, and a quotient of two.
-var ofTasks = regexp.MustCompile(`^[a-z]+/\S+( per [a-z]+/\S+)?$`)
+var ofTasks = lazyregexp.New(`^[a-z]+/\S+( per [a-z]+/\S+)?$`)
 
 // CheckPath refuses a path that names no measure.
 func CheckPath(path string) error {
-	if _, known := Named(path); known || ofTasks.MatchString(path) {
+	if _, known := Named(path); known || ofTasks().MatchString(path) {
 		return nil
 	}
 	var names []string
@@ -54,7 +54,7 @@ func (r *Rows) Number(ctx context.Context, path string, over Span) (value float6
 	if over.Last == 0 {
 		over.Last = r.Last()
 	}
-	if ofTasks.MatchString(path) {
+	if ofTasks().MatchString(path) {
 		return r.metric(ctx, path, over)
 	}
 	_, inside, _ := strings.Cut(path, ".")

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/figure"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
@@ -142,10 +142,10 @@ func inTwoLines(name string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-var unfit = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var unfit = lazyregexp.New(`[^A-Za-z0-9]+`)
 
 // fileName is what a file is called for a word.
-func fileName(word string) string { return strings.Trim(unfit.ReplaceAllString(word, "-"), "-") }
+func fileName(word string) string { return strings.Trim(unfit().ReplaceAllString(word, "-"), "-") }
 
 // page is what page.html shows.
 type page struct {

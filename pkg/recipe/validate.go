@@ -1,13 +1,13 @@
 package recipe
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
 )
@@ -17,14 +17,14 @@ import (
 // problem, in the order of the fields.
 func (r *Recipe) Validate() error { return r.validate("recipe") }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var namePattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func (r *Recipe) validate(what string) error {
 	c := config.NewChecker(r)
 	if !c.Finite() {
 		return c.Err(what) // comparisons with NaN would say nothing useful
 	}
-	if !namePattern.MatchString(r.Name) {
+	if !namePattern().MatchString(r.Name) {
 		c.Add("name", r.Name, "must be 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit")
 	}
 	c.Choice("preset", r.Preset)
@@ -160,7 +160,7 @@ func (r *Recipe) checkWarmStart(c *config.Checker) {
 	}
 }
 
-var braced = regexp.MustCompile(`\{([a-z_]+)\}`)
+var braced = lazyregexp.New(`\{([a-z_]+)\}`)
 
 func (r *Recipe) checkEnv(c *config.Checker) {
 	if !c.Choice("env.name", r.Env.Name) {

@@ -3,17 +3,17 @@ package recipe
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // remoteSchemes begin an address that names no environment variable.
 var remoteSchemes = []string{"http://", "https://", "file:"}
 
-var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var environmentName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (r *Recipe) checkRemote(c *config.Checker, o *Remote) {
 	server := c.Choice("rollout.remote.server", o.Server)
@@ -57,7 +57,7 @@ func checkAddress(c *config.Checker, section, url, keyEnv string, schemes []stri
 		last := len(schemes) - 1
 		c.Add(section+".url", url, "must begin with %s or %s, or name an environment variable by $NAME", strings.Join(schemes[:last], ", "), schemes[last])
 	}
-	if keyEnv != "" && !environmentName.MatchString(keyEnv) {
+	if keyEnv != "" && !environmentName().MatchString(keyEnv) {
 		// Not repeated: it may be the key itself.
 		c.Add(section+".api_key_env", nil, "must be the name of an environment variable")
 	}
@@ -121,7 +121,7 @@ func checkServe(c *config.Checker, command []string) {
 		if word == "" {
 			c.Add(field, nil, "must not be empty")
 		}
-		for _, match := range braced.FindAllStringSubmatch(word, -1) {
+		for _, match := range braced().FindAllStringSubmatch(word, -1) {
 			named[match[1]] = true
 			if !slices.Contains(serveWords, match[1]) {
 				c.Add(field, word, "has %s; {policy}, {version} and {port} can be replaced", match[0])

@@ -13,12 +13,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
@@ -136,7 +136,7 @@ const (
 	Lower  = "lower"
 )
 
-var nameOK = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var nameOK = lazyregexp.New(`^[a-z0-9][a-z0-9-]*$`)
 
 // Load reads a plan and checks it: names, seeds, and that the methods of each claim are
 // recipes of its experiment. The paths of recipes come back absolute.
@@ -161,7 +161,7 @@ func Load(path string) (Plan, error) {
 	methodsOf := map[string][]string{} // by experiment
 	for i := range p.Experiments {
 		e, at := &p.Experiments[i], fmt.Sprintf("experiments.%d", i)
-		if !nameOK.MatchString(e.Name) || names[e.Name] {
+		if !nameOK().MatchString(e.Name) || names[e.Name] {
 			check.Add(at+".name", e.Name, "must be lower-case letters, digits and hyphens, and of this experiment alone")
 		}
 		names[e.Name] = true
@@ -263,7 +263,7 @@ func (e Experiment) Runs(folder string) (sweep.Index, error) {
 		for _, seed := range seeds {
 			own := slices.Clone(e.Own[method])
 			for i := range own {
-				own[i] = otherRun.ReplaceAllStringFunc(own[i], func(other string) string {
+				own[i] = otherRun().ReplaceAllStringFunc(own[i], func(other string) string {
 					return filepath.Join(folder, e.Name, names[runKey(strings.Trim(other, "{}"), seed)])
 				})
 			}
@@ -281,13 +281,13 @@ func (e Experiment) Runs(folder string) (sweep.Index, error) {
 }
 
 // otherRun is, in a setting, the folder of the run of another method.
-var otherRun = regexp.MustCompile(`\{[a-z0-9][a-z0-9-]*\}`)
+var otherRun = lazyregexp.New(`\{[a-z0-9][a-z0-9-]*\}`)
 
 // needs are the methods whose runs those of a method begin with.
 func (e Experiment) needs(method string) []string {
 	var others []string
 	for _, setting := range e.Own[method] {
-		for _, other := range otherRun.FindAllString(setting, -1) {
+		for _, other := range otherRun().FindAllString(setting, -1) {
 			others = append(others, strings.Trim(other, "{}"))
 		}
 	}

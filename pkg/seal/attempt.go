@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // Attempt says who is writing: it names temporary files and signs manifests.
@@ -80,11 +81,11 @@ func (a Attempt) now() time.Time {
 
 func (a Attempt) pid() int { return cmp.Or(a.PID, os.Getpid()) }
 
-var notPlain = regexp.MustCompile(`[^a-zA-Z0-9-]`)
+var notPlain = lazyregexp.New(`[^a-zA-Z0-9-]`)
 
 // plain keeps letters, digits and hyphens, so that the fields of a temporary
 // name can be told apart.
-func plain(s string) string { return notPlain.ReplaceAllString(cmp.Or(s, "0"), "-") }
+func plain(s string) string { return notPlain().ReplaceAllString(cmp.Or(s, "0"), "-") }
 
 // serial tells apart the temporary files of one process.
 var serial atomic.Int64

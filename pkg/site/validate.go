@@ -2,12 +2,12 @@ package site
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // managedFlags are the flags of sbatch that Lathe gives itself, by their long
@@ -69,9 +69,9 @@ func ManagedFlags() []string {
 func (s Profile) Skips(flag string) bool { return slices.Contains(s.Skip, flag) }
 
 var (
-	namePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	wordPattern     = regexp.MustCompile(`^[A-Za-z0-9_.,:|&*()\[\]+-]*$`)
-	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	namePattern     = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	wordPattern     = lazyregexp.New(`^[A-Za-z0-9_.,:|&*()\[\]+-]*$`)
+	variablePattern = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // Validate checks every value of the profile. It returns one usage error with a line for
@@ -80,7 +80,7 @@ func (s *Profile) Validate() error { return s.validate("site " + s.Name) }
 
 func (s *Profile) validate(what string) error {
 	c := config.NewChecker(s)
-	if !namePattern.MatchString(s.Name) {
+	if !namePattern().MatchString(s.Name) {
 		c.Add("name", s.Name, "must be 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit")
 	}
 	c.Choice("executor", s.Executor)
@@ -138,7 +138,7 @@ func (s *Profile) validate(what string) error {
 
 // checkWord checks the value of a flag.
 func checkWord(c *config.Checker, field, value string) {
-	if !wordPattern.MatchString(value) {
+	if !wordPattern().MatchString(value) {
 		c.Add(field, value, "must be one word of letters, digits and _.,:|&*()[]+-")
 	}
 }
@@ -164,11 +164,11 @@ func (s *Profile) checkExport(c *config.Checker) {
 	for _, name := range names {
 		place := "export." + name
 		switch {
-		case !variablePattern.MatchString(name):
+		case !variablePattern().MatchString(name):
 			c.Add("export", name, "is not the name of an environment variable")
 		case strings.HasPrefix(name, "SLURM_"), strings.HasPrefix(name, "SBATCH_"):
 			c.Add(place, s.Export[name], "is Slurm's own variable")
-		case strings.HasPrefix(s.Export[name], "$") && !variablePattern.MatchString(s.Export[name][1:]):
+		case strings.HasPrefix(s.Export[name], "$") && !variablePattern().MatchString(s.Export[name][1:]):
 			c.Add(place, s.Export[name], "is not $ and the name of an environment variable")
 		case strings.ContainsAny(s.Export[name], "\n\x00"):
 			c.Add(place, s.Export[name], "must be one line")

@@ -2,14 +2,14 @@ package stage
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // varies are what one failure and the next say differently: numbers, and quoted text.
-var varies = regexp.MustCompile(`[0-9]+|"[^"]*"|'[^']*'`)
+var varies = lazyregexp.New(`[0-9]+|"[^"]*"|'[^']*'`)
 
 // passing are words of failures that depend on the moment or on the node.
 var passing = []string{"timeout", "timed out", "connection", "temporar", "unavailable", "refused", "errno", "oserror", "memoryerror", "out of memory", "no space", "cuda", "rate limit", "too many requests"}
@@ -26,7 +26,7 @@ func FailsAgain(failed []error, of int) bool {
 		if !errors.Is(err, env.ErrOwnProgram) {
 			return false
 		}
-		words := strings.ToLower(varies.ReplaceAllString(innermost(err).Error(), "_"))
+		words := strings.ToLower(varies().ReplaceAllString(innermost(err).Error(), "_"))
 		for _, word := range passing {
 			if strings.Contains(words, word) {
 				return false

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env/math/dataset"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -162,14 +162,14 @@ func (s Settings) named(row columns) (e Example, fault string) {
 	return single(question, answer), ""
 }
 
-var braced = regexp.MustCompile(`\{[^{}]+\}`)
+var braced = lazyregexp.New(`\{[^{}]+\}`)
 
 // fill is the text of a field, or of a template with fields in braces.
 func fill(row columns, template string) (filled, fault string) {
-	if _, there := dataset.Lookup(row, template); there || !braced.MatchString(template) {
+	if _, there := dataset.Lookup(row, template); there || !braced().MatchString(template) {
 		return text(row, template)
 	}
-	filled = braced.ReplaceAllStringFunc(template, func(field string) string {
+	filled = braced().ReplaceAllStringFunc(template, func(field string) string {
 		value, wrong := text(row, field[1:len(field)-1])
 		if wrong != "" {
 			fault = wrong

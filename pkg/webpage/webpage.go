@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 //go:embed page.html
@@ -51,13 +52,13 @@ func NewFigure(svg []byte, caption string) Figure {
 	if start := strings.Index(text, "<svg"); start > 0 {
 		text = text[start:]
 	}
-	text = strings.Replace(svgRoot.ReplaceAllString(text, `<svg viewBox="$1" role="img">`), "fill:#FFFFFF", "fill:none", 1)
+	text = strings.Replace(svgRoot().ReplaceAllString(text, `<svg viewBox="$1" role="img">`), "fill:#FFFFFF", "fill:none", 1)
 	return Figure{template.HTML(text), caption}
 }
 
 // svgRoot is the start of an SVG document, with its fixed size and the namespaces, which
 // a page gives and has by itself.
-var svgRoot = regexp.MustCompile(`(?s)<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"[^>]*>`)
+var svgRoot = lazyregexp.New(`(?s)<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"[^>]*>`)
 
 // Render fills a template, which defines "title" and "body". These may use the templates
 // "table" (of a Table), "facing" (of pairs of texts), "figures" (of several) and "figure".

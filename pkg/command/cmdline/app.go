@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -26,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -105,14 +105,14 @@ func usageError(_ *cli.Context, err error, _ bool) error {
 	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
 		return Misusef("unknown flag --%s", strings.TrimPrefix(flag, "-"))
 	}
-	if number := notNumber.FindStringSubmatch(err.Error()); number != nil {
+	if number := notNumber().FindStringSubmatch(err.Error()); number != nil {
 		return Misusef("--%s %s is not a number", number[2], number[1])
 	}
 	return Misusef("%w", err)
 }
 
 // notNumber is how the library refuses the value of a flag.
-var notNumber = regexp.MustCompile(`^invalid value (".*") for flag -([a-z-]+): parse error$`)
+var notNumber = lazyregexp.New(`^invalid value (".*") for flag -([a-z-]+): parse error$`)
 
 func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {

@@ -42,7 +42,7 @@ func parseAction(message string) (a action, trouble string) {
 		message = message[end+len("</think>"):]
 	}
 	message = strings.TrimSpace(message)
-	if blocks := fenced.FindAllStringSubmatch(message, -1); len(blocks) == 1 && strings.HasPrefix(message, "```") && strings.HasSuffix(message, "```") {
+	if blocks := fenced().FindAllStringSubmatch(message, -1); len(blocks) == 1 && strings.HasPrefix(message, "```") && strings.HasSuffix(message, "```") {
 		message = blocks[0][3]
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(message)))

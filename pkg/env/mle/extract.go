@@ -1,11 +1,12 @@
 package mle
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
-var fenced = regexp.MustCompile("(?ms)^[ \t]*(`{3,})([^`\n]*)\n(.*?)\n?^[ \t]*(`{3,})[ \t]*$")
+var fenced = lazyregexp.New("(?ms)^[ \t]*(`{3,})([^`\n]*)\n(.*?)\n?^[ \t]*(`{3,})[ \t]*$")
 
 // programIn is the program in a response: the last fenced block that is Python's
 // or nobody's, after any thoughts. A style without fences takes the whole response
@@ -15,7 +16,7 @@ func (e *Env) programIn(response string) (program string, ok bool) {
 		response = response[end+len("</think>"):]
 	}
 	response = strings.ReplaceAll(response, "\r\n", "\n")
-	for _, block := range fenced.FindAllStringSubmatch(response, -1) {
+	for _, block := range fenced().FindAllStringSubmatch(response, -1) {
 		switch strings.ToLower(strings.TrimSpace(block[2])) {
 		case "", "python", "py", "python3":
 			program = block[3]

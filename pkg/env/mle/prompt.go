@@ -3,12 +3,12 @@ package mle
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -157,7 +157,7 @@ func (e *Env) scoreLine(t *task.Task, verdict *env.TurnVerdict) string {
 
 const memoryTitle = "# Memory\n\n"
 
-var memoryEntry = regexp.MustCompile(`(?m)^## Solution \d+\n`)
+var memoryEntry = lazyregexp.New(`(?m)^## Solution \d+\n`)
 
 // remember is the memory of a prompt to improve: the last solutions, each with
 // what came of it, the latest last. Those before the parent are in the parent's
@@ -171,7 +171,7 @@ func (e *Env) remember(values map[string]string, history []shard.Message) string
 		prompt := history[said[len(said)-1]-1].Content
 		if memory, found := strings.CutPrefix(prompt, memoryTitle); found {
 			if end := strings.Index(memory, "\n# End of memory\n"); end >= 0 {
-				entries = memoryEntry.Split(memory[:end+1], -1)[1:]
+				entries = memoryEntry().Split(memory[:end+1], -1)[1:]
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
@@ -160,11 +160,11 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 }
 
 // addresses differ from run to run, and tell a policy nothing.
-var addresses = regexp.MustCompile(`0x[0-9a-f]{8,}`)
+var addresses = lazyregexp.New(`0x[0-9a-f]{8,}`)
 
 // plain is a program's output as text that is the same for the same program.
 func plain(s string) string {
-	return addresses.ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd"), "0x…")
+	return addresses().ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd"), "0x…")
 }
 
 // submissionIn reads the submission that a dead program has left: a regular file

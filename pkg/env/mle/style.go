@@ -3,11 +3,11 @@ package mle
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 //go:embed prompts
@@ -94,11 +94,11 @@ var placeholders = []string{
 	"wall_seconds", "validate_seconds", "turns", "validation_format", "program", "response", "terminal_output", "debug_info", "memory", "score",
 }
 
-var braced = regexp.MustCompile(`\{([a-z_]+)\}`)
+var braced = lazyregexp.New(`\{([a-z_]+)\}`)
 
 // checkTemplate refuses what looks like a slip in a placeholder.
 func checkTemplate(c *config.Checker, field, template string) {
-	for _, match := range braced.FindAllStringSubmatch(template, -1) {
+	for _, match := range braced().FindAllStringSubmatch(template, -1) {
 		if near, ok := config.Nearest(match[1], placeholders); ok && !slices.Contains(placeholders, match[1]) {
 			c.Add(field, template, "has %s; did you mean {%s}?", match[0], near)
 		}

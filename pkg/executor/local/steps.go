@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
@@ -137,7 +137,7 @@ func (stepStarter) ended(status syscall.WaitStatus) (int, syscall.Signal) {
 }
 
 // refusal is how srun says that a task never began.
-var refusal = regexp.MustCompile(`srun: error: Unable to create step for job \d+: (.+)\n\z`)
+var refusal = lazyregexp.New(`srun: error: Unable to create step for job \d+: (.+)\n\z`)
 
 // lacking are the refusals of a step that asks for more than its allocation has, in the
 // words of slurm_strerror: it would be refused as often as it is tried.
@@ -147,7 +147,7 @@ var lacking = []string{
 }
 
 func (stepStarter) refused(written string) (cause executor.Cause, evidence string) {
-	said := refusal.FindStringSubmatch(written)
+	said := refusal().FindStringSubmatch(written)
 	switch {
 	case said == nil:
 		return "", ""

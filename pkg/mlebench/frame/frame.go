@@ -3,10 +3,11 @@ package frame
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // Frame is a table by columns, all of one length.
@@ -267,9 +268,9 @@ func columnOf(name string, cells []string) *Column {
 }
 
 var (
-	whole    = regexp.MustCompile(`^[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*$`)
-	decimal  = regexp.MustCompile(`^[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\v\f\r]*$`)
-	infinity = regexp.MustCompile(`^(?i)[+-]?inf(inity)?$`)
+	whole    = lazyregexp.New(`^[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*$`)
+	decimal  = lazyregexp.New(`^[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\v\f\r]*$`)
+	infinity = lazyregexp.New(`^(?i)[+-]?inf(inity)?$`)
 )
 
 // intsOf gives none where a cell is no whole number; final says that the column
@@ -282,7 +283,7 @@ func intsOf(name string, cells []string) (c *Column, final bool) {
 			gaps = true
 			continue
 		}
-		if !whole.MatchString(cell) {
+		if !whole().MatchString(cell) {
 			return nil, false
 		}
 		digits := strings.TrimSpace(cell)
@@ -307,7 +308,7 @@ func floatsOf(name string, cells []string) (*Column, bool) {
 		switch {
 		case missing[cell]:
 			c.Numbers[i] = math.NaN()
-		case decimal.MatchString(cell) || infinity.MatchString(cell):
+		case decimal().MatchString(cell) || infinity().MatchString(cell):
 			v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
 			if err != nil && math.IsInf(v, 0) {
 				return nil, false // beyond the range of a float

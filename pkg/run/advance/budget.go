@@ -2,11 +2,11 @@ package advance
 
 import (
 	"context"
-	"regexp"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
@@ -15,7 +15,7 @@ import (
 const reserve = 2
 
 // ofRun finds the id of a run in the name of its jobs: a name and eight digits.
-var ofRun = regexp.MustCompile(`^lathe-(.+-[0-9a-f]{8})-`)
+var ofRun = lazyregexp.New(`^lathe-(.+-[0-9a-f]{8})-`)
 
 // room is how many tasks a run may add to a queue that takes so many jobs of its
 // user: what is free, and of the whole its share where other runs of the same user
@@ -23,7 +23,7 @@ var ofRun = regexp.MustCompile(`^lathe-(.+-[0-9a-f]{8})-`)
 func room(most int, queued []string, runID string) int {
 	ours, others := 0, map[string]bool{}
 	for _, name := range queued {
-		switch found := ofRun.FindStringSubmatch(name); {
+		switch found := ofRun().FindStringSubmatch(name); {
 		case found == nil:
 		case found[1] == runID:
 			ours++

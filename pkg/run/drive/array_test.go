@@ -81,31 +81,38 @@ func TestArray(t *testing.T) {
 	}
 }
 
-// TestShare: idle cores go to tasks of the engine, in equal parts among those that are ready.
+// TestShare: idle cores go to tasks of the engine, in equal parts among those that are
+// ready, with those that brief tasks are about to leave.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		stage                 graph.Stage
-		asks, threads         int
-		cores, taken, waiting int
-		want                  int
+		stage                        graph.Stage
+		asks, threads                int
+		cores, taken, brief, waiting int // brief is the part of taken that is of brief tasks
+		want                         int
 	}{
-		{graph.StageLearn, 1, 0, 16, 0, 1, 16},
-		{graph.StageLearn, 1, 0, 16, 4, 1, 12},
-		{graph.StageRollout, 1, 0, 16, 0, 4, 4},
-		{graph.StageRollout, 1, 0, 16, 12, 1, 4}, // the last of them takes what is left
-		{graph.StageGradient, 1, 0, 2, 0, 3, 1},
-		{graph.StageWarm, 4, 0, 16, 0, 8, 4},
-		{graph.StageWarm, 4, 0, 2, 0, 1, 2},
-		{graph.StageLearn, 1, 1, 16, 0, 1, 1}, // a number of threads in the recipe is kept
-		{graph.StageScore, 1, 0, 16, 0, 1, 1}, // programs of policies need memory with each core
-		{graph.StageBuffer, 1, 0, 16, 0, 1, 1},
+		{graph.StageLearn, 1, 0, 16, 0, 0, 1, 16},
+		{graph.StageLearn, 1, 0, 16, 4, 0, 1, 12},
+		{graph.StageLearn, 1, 0, 16, 4, 1, 1, 13},
+		{graph.StageWarm, 1, 0, 2, 1, 1, 1, 2},
+		{graph.StageRollout, 1, 0, 2, 2, 1, 1, 1},
+		{graph.StageRollout, 1, 0, 16, 0, 0, 4, 4},
+		{graph.StageRollout, 1, 0, 16, 12, 0, 1, 4}, // the last of them takes what is left
+		{graph.StageGradient, 1, 0, 2, 0, 0, 3, 1},
+		{graph.StageWarm, 4, 0, 16, 0, 0, 8, 4},
+		{graph.StageWarm, 4, 0, 2, 0, 0, 1, 2},
+		{graph.StageLearn, 1, 1, 16, 0, 0, 1, 1}, // a number of threads in the recipe is kept
+		{graph.StageScore, 1, 0, 16, 0, 0, 1, 1}, // programs of policies need memory with each core
+		{graph.StageBuffer, 1, 0, 16, 0, 0, 1, 1},
 	} {
 		var r recipe.Recipe
 		r.Resources.Threads = c.threads
 		asks := recipe.Request{CPUs: c.asks}
 		r.Resources.Stages = recipe.StageRequest{Warm: asks, Rollout: asks, Score: asks, Buffer: asks, Learn: asks, Gradient: asks, Evaluate: asks}
-		d := &Driver{Run: &rundir.Run{Recipe: r, Graph: graph.Graph{Recipe: r}}, Launcher: cores(c.cores), cores: c.taken}
+		d := &Driver{Run: &rundir.Run{Recipe: r, Graph: graph.Graph{Recipe: r}}, Launcher: cores(c.cores), cores: c.taken, running: map[graph.Task]*launched{
+			{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}}:  {array: executor.Array{CPUs: c.taken - c.brief}},
+			{Node: graph.Node{Stage: graph.StageBuffer, Iteration: 1}}: {array: executor.Array{CPUs: c.brief}},
+		}}
 		if got := d.share(graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 1}}, c.waiting); got != c.want {
 			t.Errorf("%+v: %d cores", c, got)
 		}

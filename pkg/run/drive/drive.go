@@ -206,8 +206,15 @@ type finished struct {
 // launch starts ready tasks as long as there are cores.
 func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<- finished) error {
 	waiting := slices.DeleteFunc(slices.Clone(found.Ready), func(t graph.Task) bool { return d.running[t] != nil })
-	for i, t := range waiting {
-		if d.cores > 0 && d.cores+d.asked(t) > d.Launcher.Cores() {
+	lasting := 0
+	for _, t := range waiting {
+		if !t.Stage.Brief() {
+			lasting++
+		}
+	}
+	for _, t := range waiting {
+		cores := d.share(t, lasting)
+		if d.cores > 0 && d.cores+cores > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
 		if d.Needs != nil {
@@ -215,7 +222,7 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 				return err
 			}
 		}
-		array := d.array(t, d.share(t, len(waiting)-i))
+		array := d.array(t, cores)
 		ctx, stop := context.WithCancel(ctx)
 		if err := d.Launcher.Launch(ctx, array, func(r executor.Result) { results <- finished{t, r} }); err != nil {
 			stop()
@@ -223,6 +230,9 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		}
 		d.running[t] = &launched{array: array, stop: stop}
 		d.cores += array.CPUs
+		if !t.Stage.Brief() {
+			lasting--
+		}
 		d.tell(Progress{Event: "launched", Task: t, Survey: found, Running: len(d.running)})
 	}
 	return nil
@@ -380,15 +390,22 @@ func (d *Driver) asked(t graph.Task) int {
 	return min(max(1, d.Run.Graph.Request(t.Stage).CPUs), d.Launcher.Cores())
 }
 
-// share is how many cores the first of so many ready tasks is given: what it asks for,
-// and for the engine, unless the recipe has a number of threads, its part of the cores
-// that would be idle.
-func (d *Driver) share(t graph.Task, waiting int) int {
+// share is how many cores the first of the ready tasks is given, of which so many are not
+// brief: what it asks for, and for the engine, unless the recipe has a number of threads,
+// its part of the cores that would be idle. Those of brief tasks will be: it waits for them,
+// rather than be without them for as long as it runs.
+func (d *Driver) share(t graph.Task, lasting int) int {
 	asked := d.asked(t)
 	if d.Run.Recipe.Resources.Threads > 0 || !t.Stage.RunsEngine() || !d.Launcher.Spare() {
 		return asked
 	}
-	return max(asked, (d.Launcher.Cores()-d.cores)/waiting)
+	idle := d.Launcher.Cores() - d.cores
+	for other, running := range d.running {
+		if other.Stage.Brief() {
+			idle += running.array.CPUs
+		}
+	}
+	return max(asked, idle/lasting)
 }
 
 // array is the next attempt at a task on so many cores, as the launcher takes it.

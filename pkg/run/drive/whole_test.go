@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/closing"
@@ -249,6 +251,38 @@ func TestOneCorePerTask(t *testing.T) {
 	}
 	if most != 3 {
 		t.Errorf("up to %d tasks ran at once on 3 cores", most)
+	}
+}
+
+// spare is a launcher whose tasks may be given idle cores, which it notes.
+type spare struct {
+	*runtest.Launcher
+	given map[graph.Stage][]int
+}
+
+func (spare) Spare() bool { return true }
+
+func (s spare) Launch(ctx context.Context, a executor.Array, done func(executor.Result)) error {
+	s.given[graph.Stage(a.Stage)] = append(s.given[graph.Stage(a.Stage)], a.CPUs)
+	return s.Launcher.Launch(ctx, a, done)
+}
+
+// TestEngineWaitsForBriefTasks: the warm start gets both cores, although the first plan is
+// being made when it could begin.
+func TestEngineWaitsForBriefTasks(t *testing.T) {
+	t.Parallel()
+	r, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=1")
+	r.Recipe.Evaluation.Problems, r.Graph.Recipe.Evaluation.Problems = 0, 0 // tasks beside the learner
+	given := map[graph.Stage][]int{}
+	driver := &drive.Driver{Run: r, Launcher: spare{m, given}, Attempt: seal.AttemptFromEnv(), Version: "test"}
+	if err := driver.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[graph.Stage][]int{
+		graph.StageBuffer: {1, 1}, graph.StageWarm: {2}, graph.StageRollout: {2}, graph.StageScore: {1}, graph.StageLearn: {2},
+	}
+	if diff := cmp.Diff(want, given); diff != "" {
+		t.Errorf("cores of the tasks of each stage (-want +got):\n%s", diff)
 	}
 }
 

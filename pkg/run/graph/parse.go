@@ -3,6 +3,8 @@ package graph
 import (
 	"regexp"
 	"strconv"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // nodeForm is what [Node.String] writes; behind it may come a shard, and the number of
@@ -10,14 +12,14 @@ import (
 const nodeForm = `^([a-z]+)-(\d{6,})(?:-step(\d{3,})|-w(\d{2,}))?`
 
 var (
-	taskPattern = regexp.MustCompile(nodeForm + `-(\d{5,})(?:\.(\d+))?$`)
-	nodePattern = regexp.MustCompile(nodeForm + `\.(\d+)$`)
+	taskPattern = lazyregexp.New(nodeForm + `-(\d{5,})(?:\.(\d+))?$`)
+	nodePattern = lazyregexp.New(nodeForm + `\.(\d+)$`)
 )
 
 // ParseTask reads the name of a task, perhaps with an attempt behind it, as the
 // names of logs and of records have them: rollout-000003-w01-00002.0.
 func ParseTask(name string) (t Task, attempt int, ok bool) {
-	n, rest, ok := parse(taskPattern, name)
+	n, rest, ok := parse(taskPattern(), name)
 	if !ok {
 		return Task{}, 0, false
 	}
@@ -27,7 +29,7 @@ func ParseTask(name string) (t Task, attempt int, ok bool) {
 // ParseNode reads the name of a node with an attempt behind it, as the records of
 // submissions have them: rollout-000003-w01.0.
 func ParseNode(name string) (n Node, attempt int, ok bool) {
-	n, rest, ok := parse(nodePattern, name)
+	n, rest, ok := parse(nodePattern(), name)
 	if !ok {
 		return Node{}, 0, false
 	}

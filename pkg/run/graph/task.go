@@ -59,6 +59,12 @@ func (s Stage) RunsEngine() bool {
 	return specs[s].binary == "lathe-learn" || specs[s].binary == "lathe-rollout"
 }
 
+// Brief reports whether tasks of a stage take moments, on one core and whatever the
+// policy: they plan, or gather rows.
+func (s Stage) Brief() bool {
+	return s == StageBuffer || s == StageEvalPlan || s == StageEvaluate
+}
+
 // Urgency orders ready tasks, the most urgent first.
 func (t Task) Urgency() int { return t.Iteration*nextIteration + specs[t.Stage].urgency }
 

@@ -9,13 +9,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -35,7 +35,7 @@ type part struct {
 
 const headerForm = "==> %s, %d bytes, %s <==\n"
 
-var headerPattern = regexp.MustCompile(`^==> ([a-z0-9.-]+\.log), (\d+) bytes, (\S+) <==\n$`)
+var headerPattern = lazyregexp.New(`^==> ([a-z0-9.-]+\.log), (\d+) bytes, (\S+) <==\n$`)
 
 // mostJoined bounds a joined file: more than this is better left in many.
 const mostJoined = 256 << 20
@@ -61,7 +61,7 @@ func parts(path string) ([]part, error) {
 	for at := int64(0); at < size; {
 		// A header is shorter than the reader's buffer.
 		line, err := bufio.NewReader(io.NewSectionReader(f, at, min(size-at, 512))).ReadString('\n')
-		found := headerPattern.FindStringSubmatch(line)
+		found := headerPattern().FindStringSubmatch(line)
 		if err != nil || found == nil {
 			return all, exitcode.Dataf("%q: no log begins at byte %d: somebody edited it", path, at)
 		}

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -147,7 +147,7 @@ func (d *draft) identify() error {
 		return err
 	}
 	d.identity = Identity{
-		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, notInJobName.ReplaceAllString(r.Name, "-")+"-"+hex.EncodeToString(id)), Name: r.Name,
+		FormatVersion: FormatVersion, RunID: cmp.Or(d.named, notInJobName().ReplaceAllString(r.Name, "-")+"-"+hex.EncodeToString(id)), Name: r.Name,
 		Seed: r.Seed, RecipeSHA256: d.resolved.SHA256, RecipeFolder: folder, Data: []DataFile{}, Created: time.Now().UTC(),
 	}
 	if r.Policy.Path == "" {
@@ -407,4 +407,4 @@ func (d *draft) halfMade(ctx context.Context) error {
 }
 
 // notInJobName is what a job name may not hold.
-var notInJobName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+var notInJobName = lazyregexp.New(`[^a-zA-Z0-9_-]`)

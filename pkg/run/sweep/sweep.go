@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -191,14 +191,14 @@ func (x *Index) Add(runs ...Run) error {
 }
 
 // unfit is what the name of a folder does without.
-var unfit = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
+var unfit = lazyregexp.New(`[^A-Za-z0-9._=+-]+`)
 
 // nameOf names a run by its recipe, the last parts of its fields, and its seed.
 func nameOf(name string, combination []string, seed uint64) string {
 	parts := []string{name}
 	for _, setting := range combination {
 		field, value, _ := strings.Cut(setting, "=")
-		parts = append(parts, unfit.ReplaceAllString(field[strings.LastIndex(field, ".")+1:]+"="+value, "_"))
+		parts = append(parts, unfit().ReplaceAllString(field[strings.LastIndex(field, ".")+1:]+"="+value, "_"))
 	}
 	return strings.Join(append(parts, fmt.Sprintf("s%d", seed)), "-")
 }

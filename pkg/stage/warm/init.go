@@ -1,7 +1,6 @@
 package warm
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -17,7 +17,7 @@ import (
 )
 
 // specialToken is how a chat format names a token of its own.
-var specialToken = regexp.MustCompile(`<\|[^|>]+\|>`)
+var specialToken = lazyregexp.New(`<\|[^|>]+\|>`)
 
 // InitPolicy writes a policy with random weights, as the recipe describes it,
 // into a folder. A byte-pair tokenizer is trained on the training problems.
@@ -115,7 +115,7 @@ func shape(n recipe.NewPolicy, vocabulary int) policy.Config {
 func newTokenizer(p recipe.Policy, environment env.Env, f tokenizer.ChatFormat) (*tokenizer.Tokenizer, error) {
 	specials := specialTokens(f)
 	roles := tokenizer.Roles{}
-	if stops := specialToken.FindAllString(f.AssistantSuffix, -1); len(stops) > 0 {
+	if stops := specialToken().FindAllString(f.AssistantSuffix, -1); len(stops) > 0 {
 		roles.EOS, roles.Pad = stops[0], stops[0]
 	}
 	switch p.New.Tokenizer {
@@ -141,7 +141,7 @@ func newTokenizer(p recipe.Policy, environment env.Env, f tokenizer.ChatFormat) 
 func specialTokens(f tokenizer.ChatFormat) []string {
 	var names []string
 	for _, text := range []string{f.SystemPrefix, f.SystemSuffix, f.UserPrefix, f.UserSuffix, f.AssistantPrefix, f.AssistantSuffix} {
-		for _, name := range specialToken.FindAllString(text, -1) {
+		for _, name := range specialToken().FindAllString(text, -1) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

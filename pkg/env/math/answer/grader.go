@@ -1,10 +1,10 @@
 package answer
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
 
@@ -166,7 +166,7 @@ func optionLetter(text string, count int) (string, bool) {
 
 // answerWord is looked for in the response as it is: in lower case some letters
 // have another number of bytes.
-var answerWord = regexp.MustCompile("(?i)answer")
+var answerWord = lazyregexp.New("(?i)answer")
 
 // announcedLetter finds the letter in a response: in its last box; else after
 // the last "answer" on its line; else on the last line.
@@ -174,7 +174,7 @@ func announcedLetter(response string, count int) (string, bool) {
 	if boxed, err := LastBoxed(response); err == nil {
 		return optionLetter(boxed, count)
 	}
-	if found := answerWord.FindAllStringIndex(response, -1); len(found) > 0 {
+	if found := answerWord().FindAllStringIndex(response, -1); len(found) > 0 {
 		rest, _, _ := strings.Cut(strings.TrimLeft(response[found[len(found)-1][1]:], " :*\n"), "\n")
 		for _, word := range []string{"is", "would be", "must be", ":", "option", "choice"} {
 			rest = strings.TrimLeft(strings.TrimPrefix(rest, word), " :*")

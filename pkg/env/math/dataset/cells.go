@@ -3,11 +3,11 @@ package dataset
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/shard/foreign"
 )
 
@@ -29,8 +29,8 @@ const (
 )
 
 var (
-	wholeText = regexp.MustCompile(`^[+-]?[0-9]+$`)
-	floatText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+	wholeText = lazyregexp.New(`^[+-]?[0-9]+$`)
+	floatText = lazyregexp.New(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 	// missingWords are what pandas reads as missing.
 	missingWords = []string{
 		"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
@@ -63,7 +63,7 @@ func kindOf(records [][]string, column int) cellKind {
 func (k cellKind) fits(cell string) (ok bool) {
 	switch k {
 	case wholeCells:
-		return len(cell) <= maxDigits && wholeText.MatchString(cell)
+		return len(cell) <= maxDigits && wholeText().MatchString(cell)
 	case floatCells:
 		_, ok = floatOf(cell)
 	case boolCells:
@@ -80,10 +80,10 @@ func floatOf(cell string) (float64, bool) {
 		return math.Inf(1 - 2*strings.Count(cell, "-")), len(cell) <= len("+infinity")
 	}
 	value, err := strconv.ParseFloat(cell, 64)
-	if wholeText.MatchString(cell) && math.Abs(value) > maxExact {
+	if wholeText().MatchString(cell) && math.Abs(value) > maxExact {
 		return 0, false
 	}
-	return value, err == nil && floatText.MatchString(cell)
+	return value, err == nil && floatText().MatchString(cell)
 }
 
 // value is a cell as JSON; one that is missing is null.

@@ -3,13 +3,13 @@ package dataset
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/env/math/answer"
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
@@ -100,11 +100,11 @@ func sentencesOf(level string) (path string, is bool) {
 }
 
 // sentenceEnd is the end of a sentence: of a line that is not empty, or a stop before a space.
-var sentenceEnd = regexp.MustCompile(`[.!?]["')$]*(?:\s|$)|[^\s.!?][ \t]*(?:\n|$)`)
+var sentenceEnd = lazyregexp.New(`[.!?]["')$]*(?:\s|$)|[^\s.!?][ \t]*(?:\n|$)`)
 
 // sentences counts those of a worked solution, which stand for its steps (reading
 // exit-solution-steps). The stop of a decimal has no space behind it.
-func sentences(text string) int { return len(sentenceEnd.FindAllString(strings.TrimSpace(text), -1)) }
+func sentences(text string) int { return len(sentenceEnd().FindAllString(strings.TrimSpace(text), -1)) }
 
 // constant is the value of a field, or what stands behind = in its name, as a
 // JSON string.
@@ -140,12 +140,12 @@ func (r *reader) need(fields map[string]json.RawMessage, name, use string) (json
 }
 
 // placeholder is a path in braces.
-var placeholder = regexp.MustCompile(`\{[^{}]+\}`)
+var placeholder = lazyregexp.New(`\{[^{}]+\}`)
 
 // question reads the field, or fills the template, of the question.
 func (r *reader) question(fields map[string]json.RawMessage, choices []string) (text, fault string) {
 	name := r.source.Fields.Question
-	if _, ok := lookup(fields, name); ok || !placeholder.MatchString(name) {
+	if _, ok := lookup(fields, name); ok || !placeholder().MatchString(name) {
 		raw, fault := r.need(fields, name, "question")
 		if fault != "" {
 			return "", fault
@@ -158,7 +158,7 @@ func (r *reader) question(fields map[string]json.RawMessage, choices []string) (
 		}
 		return text, ""
 	}
-	text = placeholder.ReplaceAllStringFunc(name, func(braced string) string {
+	text = placeholder().ReplaceAllStringFunc(name, func(braced string) string {
 		path := braced[1 : len(braced)-1]
 		if path == "choices" && choices != nil {
 			return lettered(choices)

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 var (
-	whichOfTwo = regexp.MustCompile(`^Which is (smaller|bigger|greater): (\S+) or (\S+)\?$`)
-	kth        = regexp.MustCompile(`^(?:What|Which) is the (?:([a-z]+) )?(biggest|smallest) value(?: in (.+)\?|\?((?:  \([a-z]\) \S+)+))$`)
-	nearestTo  = regexp.MustCompile(`^(?:What|Which) is the (?:closest|nearest) to (\S+?)(?: in (.+)\?|\?((?:  \([a-z]\) \S+)+))$`)
-	toSort     = regexp.MustCompile(`^(?:Sort|Put) (.+?)(?: in (ascending|increasing|descending|decreasing) order)?\.$`)
+	whichOfTwo = lazyregexp.New(`^Which is (smaller|bigger|greater): (\S+) or (\S+)\?$`)
+	kth        = lazyregexp.New(`^(?:What|Which) is the (?:([a-z]+) )?(biggest|smallest) value(?: in (.+)\?|\?((?:  \([a-z]\) \S+)+))$`)
+	nearestTo  = lazyregexp.New(`^(?:What|Which) is the (?:closest|nearest) to (\S+?)(?: in (.+)\?|\?((?:  \([a-z]\) \S+)+))$`)
+	toSort     = lazyregexp.New(`^(?:Sort|Put) (.+?)(?: in (ascending|increasing|descending|decreasing) order)?\.$`)
 )
 
 // askedRelation is a template of [relations] as a pattern, with the place of
@@ -36,7 +38,7 @@ var askedRelations = sync.OnceValue(func() []askedRelation {
 
 // pair writes the sign between two numbers.
 func (w *worker) pair(text string) (body, answer string, ok bool) {
-	if m := whichOfTwo.FindStringSubmatch(text); m != nil {
+	if m := whichOfTwo().FindStringSubmatch(text); m != nil {
 		values, ok := w.items(m[2:])
 		if !ok {
 			return "", "", false
@@ -98,7 +100,7 @@ func ordered(values []*big.Rat, falling bool) []int {
 // kthBiggest writes the numbers up to the one that is asked for, after their
 // letters if they have some, so that the last letter is the answer.
 func (w *worker) kthBiggest(text string) (body, answer string, ok bool) {
-	m := kth.FindStringSubmatch(text)
+	m := kth().FindStringSubmatch(text)
 	if m == nil {
 		return "", "", false
 	}
@@ -125,7 +127,7 @@ func (w *worker) kthBiggest(text string) (body, answer string, ok bool) {
 
 // closest writes the distance of each number from the target.
 func (w *worker) closest(text string) (body, answer string, ok bool) {
-	m := nearestTo.FindStringSubmatch(text)
+	m := nearestTo().FindStringSubmatch(text)
 	if m == nil {
 		return "", "", false
 	}
@@ -147,7 +149,7 @@ func (w *worker) closest(text string) (body, answer string, ok bool) {
 // sorted needs no steps of its own: the answer itself goes from one number to
 // the next.
 func (w *worker) sorted(text string) (body, answer string, ok bool) {
-	m := toSort.FindStringSubmatch(text)
+	m := toSort().FindStringSubmatch(text)
 	if m == nil {
 		return "", "", false
 	}

@@ -2,8 +2,9 @@ package deepmind
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // node is an expression as it was read. A leaf has no operation, and is a
@@ -87,10 +88,10 @@ func (p *parser) power() *node {
 	return n
 }
 
-var unsignedNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
+var unsignedNumber = lazyregexp.New(`^[0-9]+(\.[0-9]+)?`)
 
 func (p *parser) atom() *node {
-	if digits := unsignedNumber.FindString(p.text); digits != "" {
+	if digits := unsignedNumber().FindString(p.text); digits != "" {
 		p.text = p.text[len(digits):]
 		value, _ := new(big.Rat).SetString(digits)
 		return &node{number: value}
@@ -314,11 +315,11 @@ func (w *worker) operations(n *node, yield func(*big.Rat)) {
 	}
 }
 
-var asksForValue = regexp.MustCompile(`^(?:What is the value of |What is |Evaluate |Calculate )?([-0-9()+*/ ]*[0-9)])[.?]?$`)
+var asksForValue = lazyregexp.New(`^(?:What is the value of |What is |Evaluate |Calculate )?([-0-9()+*/ ]*[0-9)])[.?]?$`)
 
 // calculated works out an expression of two or more operations.
 func (w *worker) calculated(text string) (body, answer string, ok bool) {
-	m := asksForValue.FindStringSubmatch(text)
+	m := asksForValue().FindStringSubmatch(text)
 	if m == nil {
 		return "", "", false
 	}

@@ -4,12 +4,14 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 var (
-	letValue    = regexp.MustCompile(`^Let ([a-z]) (?:=|be) (.+)$`)
-	letFunction = regexp.MustCompile(`^Let ([a-z])\(([a-z])\) = (.+)$`)
-	calls       = regexp.MustCompile(`^([a-z])\((.+)\)$`)
+	letValue    = lazyregexp.New(`^Let ([a-z]) (?:=|be) (.+)$`)
+	letFunction = lazyregexp.New(`^Let ([a-z])\(([a-z])\) = (.+)$`)
+	calls       = lazyregexp.New(`^([a-z])\((.+)\)$`)
 )
 
 // sentence works out what a sentence defines, and notes the steps. What comes
@@ -18,19 +20,19 @@ func (w *worker) sentence(text, after string) bool {
 	if equations, ok := strings.CutPrefix(text, "Suppose "); ok {
 		return w.suppose(strings.Split(equations, ", "), after)
 	}
-	if m := letFunction.FindStringSubmatch(text); m != nil {
+	if m := letFunction().FindStringSubmatch(text); m != nil {
 		body, ok := parse(m[3])
 		w.functions[m[1]] = function{m[2], body}
 		return ok
 	}
-	m := letValue.FindStringSubmatch(text)
+	m := letValue().FindStringSubmatch(text)
 	if m == nil {
 		return false
 	}
 	var steps string
 	var value *big.Rat
 	var ok bool
-	if call := calls.FindStringSubmatch(m[2]); call != nil {
+	if call := calls().FindStringSubmatch(m[2]); call != nil {
 		steps, value, ok = w.called(call[1], call[2])
 	} else if n, parsed := parse(m[2]); parsed {
 		steps, value, ok = w.reduced(n, strings.Contains(text, ".") || w.pointed(n))
