@@ -247,6 +247,9 @@ func (r *reduction) writeBatch(sequences []learned) error {
 	}
 	m := r.manifest()
 	m.Metrics = r.metrics
+	if err := stage.NoteSamplers(&m, r.samplers); err != nil {
+		return err
+	}
 	held := &tokens{shard: -1}
 	_, err := arrowfile.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
 		record := make([]shard.Sequence, rows)
