@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
+	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // learned is a sequence of the batch, without its tokens, and where it is from.
