@@ -152,6 +152,7 @@ func (t *trial) prompts() error {
 	if err != nil {
 		return err
 	}
+	room = t.Recipe.Rollout.Context(room)
 	var f promptFindings
 	for i, task := range slices.Concat(train, test) {
 		shown := i < min(t.options.Problems, len(train))

@@ -1,176 +1,214 @@
 package command_test
 
 import (
-	littleendian "encoding/binary"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/lathe-rl/lathe/data/mle/lists"
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
-	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/recipe"
-	"github.com/lathe-rl/lathe/pkg/stage/warm"
+	"github.com/lathe-rl/lathe/pkg/paper"
 )
 
-// standIn writes a folder of a policy with the shape of another one, the tokenizer of a
-// small one and weights that take no room: a sparse file of zeros.
-func standIn(t *testing.T, folder, tokenizer string, shape policy.Config, settings map[string]any) {
-	t.Helper()
-	must.Do(t, os.CopyFS(folder, os.DirFS(tokenizer)))
-	must.Do(t, os.WriteFile(filepath.Join(folder, "config.json"), must.Get(json.Marshal(settings))(t), 0o644))
-	header, end := map[string]any{}, 0
-	for _, tensor := range policy.Layout(shape) {
-		header[tensor.Name] = map[string]any{"dtype": "BF16", "shape": tensor.Shape, "data_offsets": []int{end, end + 2*tensor.Elements()}}
-		end += 2 * tensor.Elements()
-	}
-	text := must.Get(json.Marshal(header))(t)
-	text = append(text, strings.Repeat(" ", (8-len(text)%8)%8)...)
-	path := filepath.Join(folder, "model.safetensors")
-	must.Do(t, os.WriteFile(path, append(littleendian.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), 0o644))
-	must.Do(t, os.Truncate(path, int64(8+len(text)+end)))
-}
-
-// fullModels are stand-ins for the policies that the full recipes name.
-func fullModels(t *testing.T, folder string) {
-	t.Helper()
-	small := t.TempDir()
-	resolved := must.Get(recipe.Load(longSmoke, nil))(t)
-	environment := must.Get(resolved.Recipe.NewEnv(filepath.Dir(longSmoke)))(t)
-	must.Do(t, warm.InitPolicy(warm.SettingsOf(resolved.Recipe), environment, small))
-	must.Do(t, os.Remove(filepath.Join(small, "model.safetensors")))
-	for _, m := range []struct {
-		name                                              string
-		hidden, inner, layers, heads, keys, vocab, tokens int
-		tied                                              bool
-	}{
-		{"Qwen3-8B", 4096, 12288, 36, 32, 8, 151936, 40960, false},
-		{"QwQ-32B", 5120, 27648, 64, 40, 8, 152064, 40960, false},
-		{"Qwen2.5-3B-Instruct", 2048, 11008, 36, 16, 2, 151936, 32768, true},
-		{"DeepSeek-R1-Distill-Qwen-7B", 3584, 18944, 28, 28, 4, 152064, 131072, false},
-	} {
-		shape := policy.Config{
-			HiddenSize: m.hidden, IntermediateSize: m.inner, NumHiddenLayers: m.layers, NumAttentionHeads: m.heads, NumKeyValueHeads: m.keys,
-			HeadDim: 128, VocabSize: m.vocab, TieWordEmbeddings: m.tied, QKVBias: true,
-		}
-		kind, class := "qwen2", "Qwen2ForCausalLM"
-		if strings.HasPrefix(m.name, "Qwen3") {
-			kind, class, shape.QKVBias, shape.QKNorm = "qwen3", "Qwen3ForCausalLM", false, policy.QKNormHead
-		}
-		standIn(t, filepath.Join(folder, m.name), small, shape, map[string]any{
-			"architectures": []string{class}, "model_type": kind, "hidden_act": "silu", "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16",
-			"hidden_size": m.hidden, "intermediate_size": m.inner, "num_hidden_layers": m.layers, "num_attention_heads": m.heads, "num_key_value_heads": m.keys,
-			"head_dim": 128, "vocab_size": m.vocab, "max_position_embeddings": m.tokens, "tie_word_embeddings": m.tied, "rope_theta": 1e6,
-		})
-	}
-}
-
-// fullTasks are stand-ins for the competitions of a list: small, and each with answers of
-// its own.
-func fullTasks(t *testing.T, folder, list string) {
-	t.Helper()
-	for _, id := range must.Get(lists.Lookup(list))(t) {
-		for name, text := range map[string]string{
-			"task.yaml":                    "metric: accuracy\ndirection: maximize\nid_column: id\ntarget_columns: [kind]\nscore_range: {worst: 0, best: 1}\n",
-			"description.md":               "Competition " + id + ".",
-			"public/test.csv":              "id,length\n4,2\n5,3\n",
-			"public/sample_submission.csv": "id,kind\n4,a\n5,a\n",
-			"private/answers.csv":          "id,kind\n4,a\n5," + id + "\n",
-			"leaderboard.csv":              "rank,score\n1,1\n2,0.6\n3,0.4\n",
-		} {
-			path := filepath.Join(folder, id, name)
-			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
-		}
-	}
-}
-
 // dryRuns heads the page that TestFullRecipes keeps.
-const dryRuns = `# What the full recipes of the machine-learning papers ask for
+const dryRuns = `# What the full recipes of the five papers ask for
 
     go test ./pkg/command -run TestFullRecipes -v            # seconds and memory of each dry run
     go test ./pkg/command -run TestFullRecipes -update       # writes this page
 
-By ` + "`lathe run RECIPE --dry-run`" + `, over stand-ins: small tasks with the names of MLE-Dojo's 134 and MLE-bench's 75 competitions, and
-policies of the real shapes without weights. Tasks are at most so many: every wave has all its shards. The bound is every task at its time
-limit, with arrays one after the other; the estimate assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs
-that score. The test bounds the processor time and the memory of each dry run, and ` + "`-v`" + ` prints them.
+By ` + "`lathe run RECIPE --dry-run --site jobs/sites/eight-gpus.yaml`" + `, one node of eight GPUs of 80 GB and 128 without, over stand-ins: small tasks
+and problems in the numbers that the recipes ask for, and policies of the published shapes, in as many files, without weights. Tasks are at
+most so many: every wave has all its shards. The bound is every task at its time limit, with arrays one after the other; the estimate
+assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs that score. *GPU*: what a gradient task is given of
+the 78 GiB that such a GPU has free, or the GPU that the recipe takes where that is not enough, which its header says too. *Files*: what an
+iteration reads and writes at most of policies, sums of gradients and optimizer states, with its seconds at 2, 10 and 50 GB/s. The test bounds the
+processor time and the memory of each dry run, and ` + "`-v`" + ` prints them.
 
-| recipe | tasks | arrays | bound, hours | estimate, core-hours | GPU-hours | hours |
-|---|---:|---:|---:|---:|---:|---:|
+| recipe | tasks | arrays | bound, hours | estimate, core-hours | GPU-hours | hours | GPU, GiB | files, GB | at 2 GB/s, s | 10 | 50 |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 `
 
 // The most that a dry run of a full recipe may say and take.
 const (
-	mostTasks      = 1_000_000
-	mostCPU        = 10 * time.Second
-	mostKilobytes  = 512 << 10
-	refusedForPool = "warm_start.pool"
+	mostTasks     = 1_000_000
+	mostCPU       = 10 * time.Second
+	mostKilobytes = 512 << 10
 )
+
+// madeBefore are the inputs that some recipes need of other runs, by what a dry run says
+// without them: what their header says of that, and settings that do without them and leave the
+// policy's engines as they are.
+var madeBefore = map[string]struct {
+	header  string
+	without []string
+}{
+	"warm_start.pool": {"lathe pool", []string{"warm_start.pool=", "warm_start.steps=0", "schedule.iterations=1"}},
+	"data.offline":    {"offline.yaml", []string{"data.offline="}},
+}
 
 var (
 	totalTasks  = regexp.MustCompile(` (\d+) tasks in (\d+) arrays`)
 	boundHours  = regexp.MustCompile(`(?m)^total .* ([0-9.]+) +[0-9.]+ [A-Za-z]*B$`)
 	estimatedAs = regexp.MustCompile(`estimate: (\S+) core-hours, (\S+) GPU-hours, (\S+) hours`)
+	moved       = regexp.MustCompile(`(?m)^ +total +\d+ +([0-9.]+) GB +(?:([0-9.]+) GB +)?(\S+) s +(\S+) s +(\S+) s *$`)
+	onGPU       = regexp.MustCompile(`(?m)^ +(gradient|critic) .* ([0-9.]+)$`)
+	tooSmall    = regexp.MustCompile(`GPUs of (\d+) GiB`)
+	takes       = regexp.MustCompile(`takes a GPU\s+of (\d+) GiB`)
+	based       = regexp.MustCompile(`(?m)^base: (\S+)`)
 )
 
-// TestFullRecipes: a dry run of each full recipe of the papers on machine-learning tasks, of
-// that of all 75 competitions too, is quick, plans a number of tasks that a cluster takes, and
-// refuses nothing but what the header of a recipe says is to be made before.
+// header is what a recipe's file says above its settings, and those of its bases after it.
+func header(t *testing.T, file string) string {
+	t.Helper()
+	text := string(must.Get(os.ReadFile(file))(t))
+	said := strings.ReplaceAll(text, "\n# ", " ")
+	if base := based.FindStringSubmatch(text); base != nil {
+		said += header(t, filepath.Join(filepath.Dir(file), base[1]))
+	}
+	return said
+}
+
+// fullRecipes are those that hold a number of a table or figure with the paper's settings.
+func fullRecipes(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, name := range paper.Names() {
+		for _, c := range must.Get(paper.Covering(name))(t) {
+			all = append(all, must.Get(paper.Recipes(filepath.Join(repository, "jobs"), c.Full))(t)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// dryRun is a dry run of a full recipe.
+type dryRun struct {
+	header, out, failure string
+	failed               bool
+	cpu                  time.Duration
+	kilobytes            int64
+}
+
+// folders are those that the full recipes find their inputs in.
+type folders struct{ top, models, data, shared string }
+
+// dry runs a full recipe dry, with settings.
+func (f folders) dry(t *testing.T, file string, settings ...string) dryRun {
+	t.Helper()
+	args := append([]string{"run", file, "--run", filepath.Join(f.top, "run"), "--dry-run", "--site", filepath.Join(repository, "jobs", "sites", "eight-gpus.yaml")}, commandtest.Set(settings...)...)
+	command := exec.Command("lathe", args...)
+	command.Env = append(os.Environ(), "LATHE_DATA="+f.data, "LATHE_MODELS="+f.models, "LATHE_SHARED="+f.shared, "LATHE_RUNS="+filepath.Join(f.top, "runs"), "LATHE_OFFLINE="+filepath.Join(f.top, "offline"))
+	var out, failure strings.Builder
+	command.Stdout, command.Stderr = &out, &failure
+	err := command.Run()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return dryRun{
+		header: header(t, file), out: out.String(), failure: failure.String(), failed: err != nil,
+		cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime(), kilobytes: command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss,
+	}
+}
+
+// TestFullRecipes: a dry run of each full recipe of the papers is quick, plans a number of
+// tasks that a cluster takes, and either fits GPUs of 80 GB, or the header of the recipe says
+// which GPU it takes. It refuses nothing else but what a header says is to be made before.
 func TestFullRecipes(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
-	fullModels(t, filepath.Join(top, "models"))
-	fullTasks(t, filepath.Join(top, "data", "mle-dojo"), "mle-dojo")
-	fullTasks(t, filepath.Join(top, "data", "mle-bench"), "mle-bench")
+	f := folders{top, filepath.Join(top, "models"), filepath.Join(top, "data"), filepath.Join(top, "shared")}
+	fullModels(t, f.models)
+	fullTasks(t, filepath.Join(f.data, "mle-dojo"), "mle-dojo")
+	fullTasks(t, filepath.Join(f.data, "mle-bench"), "mle-bench")
+	fullProblems(t, f.data)
+	fullFunctions(t, filepath.Join(f.shared, "data", "bfcl"))
 	page := dryRuns
-	for _, paper := range []string{"ace", "exit", "mlerl", "rlmle"} {
-		for _, file := range must.Get(filepath.Glob(filepath.Join(repository, "jobs", paper, "*.yaml")))(t) {
-			name := paper + "/" + strings.TrimSuffix(filepath.Base(file), ".yaml")
-			if name == "rlmle/smoke" {
-				continue // a small one, for tests
-			}
-			command := exec.Command("lathe", "run", file, "--run", filepath.Join(top, "run"), "--dry-run")
-			command.Env = append(os.Environ(), "LATHE_DATA="+filepath.Join(top, "data"), "LATHE_MODELS="+filepath.Join(top, "models"), "LATHE_RUNS="+filepath.Join(top, "runs"))
-			var failure strings.Builder
-			command.Stderr = &failure
-			out, err := command.Output()
-			if command.ProcessState == nil {
-				t.Fatal(err)
-			}
-			cpu, memory := command.ProcessState.UserTime()+command.ProcessState.SystemTime(), command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
-			t.Logf("%s: %v of processor time, %d MB", name, cpu, memory>>10)
-			if cpu > mostCPU || memory > mostKilobytes {
-				t.Errorf("%s: the dry run takes %v of processor time and %d KB", name, cpu, memory)
-			}
-			if err != nil {
-				header := string(must.Get(os.ReadFile(file))(t))
-				if !strings.Contains(failure.String(), refusedForPool) || !strings.Contains(header, "lathe pool") {
-					t.Errorf("%s is refused, and its header does not say so: %s", name, failure.String())
-				}
-				page += fmt.Sprintf("| %s | refused before its pool is made | | | | | |\n", name)
-				continue
-			}
-			text := string(out)
-			total, bound, estimate := totalTasks.FindStringSubmatch(text), boundHours.FindStringSubmatch(text), estimatedAs.FindStringSubmatch(text)
-			if total == nil || bound == nil || estimate == nil {
-				t.Errorf("%s: the dry run says\n%s", name, text)
-				continue
-			}
-			var tasks int
-			if _, err := fmt.Sscan(total[1], &tasks); err != nil || tasks > mostTasks {
-				t.Errorf("%s: %s tasks, want at most %d", name, total[1], mostTasks)
-			}
-			page += fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |\n", name, total[1], total[2], bound[1], estimate[1], estimate[2], estimate[3])
+	for _, file := range fullRecipes(t) {
+		name := strings.TrimSuffix(filepath.ToSlash(must.Get(filepath.Rel(filepath.Join(repository, "jobs"), file))(t)), ".yaml")
+		run := f.dry(t, file)
+		t.Logf("%s: %v of processor time, %d MB", name, run.cpu, run.kilobytes>>10)
+		if run.cpu > mostCPU || run.kilobytes > mostKilobytes {
+			t.Errorf("%s: the dry run takes %v of processor time and %d KB", name, run.cpu, run.kilobytes)
 		}
+		before := ""
+		for input, made := range madeBefore {
+			if run.failed && strings.Contains(run.failure, input) && strings.Contains(run.header, made.header) {
+				before, run = input, f.dry(t, file, made.without...)
+			}
+		}
+		gpu, err := run.gpu()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if before != "" {
+			page += fmt.Sprintf("| %s | refused before its %s is made | | | | | | %s | | | | |\n", name, before, gpu)
+			continue
+		}
+		row, err := run.row()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		page += fmt.Sprintf("| %s | %s | %s | %s |\n", name, strings.Join(row[:6], " | "), gpu, strings.Join(row[6:], " | "))
 	}
 	golden.Check(t, filepath.Join(repository, "analysis", "results", "dryrun", "README.md"), page)
+}
+
+// gpu is what gradient tasks are given of a GPU's memory, or the GPU that the recipe takes,
+// and an error where the header does not say that.
+func (r dryRun) gpu() (string, error) {
+	said := takes.FindStringSubmatch(r.header)
+	if r.failed {
+		needs := tooSmall.FindStringSubmatch(r.failure)
+		if needs == nil {
+			return "", fmt.Errorf("refused: %s", r.failure)
+		}
+		if said == nil || said[1] != needs[1] {
+			return "", fmt.Errorf("it takes a GPU of %s GiB, and its header does not say so: %q", needs[1], said)
+		}
+		return needs[1], nil
+	}
+	var work []string
+	for _, m := range onGPU.FindAllStringSubmatch(r.out, -1) {
+		work = append(work, m[2])
+	}
+	if said != nil && len(work) > 0 {
+		return "", fmt.Errorf("it fits, and its header says that it %s", said[0])
+	}
+	return strings.Join(work, " + "), nil
+}
+
+// row is the rest of the line of a dry run on the page: tasks, arrays and hours, then files
+// and seconds.
+func (r dryRun) row() ([]string, error) {
+	total, bound, estimate := totalTasks.FindStringSubmatch(r.out), boundHours.FindStringSubmatch(r.out), estimatedAs.FindStringSubmatch(r.out)
+	if total == nil || bound == nil || estimate == nil {
+		return make([]string, 10), fmt.Errorf("the dry run says\n%s", r.out)
+	}
+	row := append([]string{total[1], total[2], bound[1]}, estimate[1:]...)
+	var tasks int
+	if _, err := fmt.Sscan(total[1], &tasks); err != nil || tasks > mostTasks {
+		return make([]string, 10), fmt.Errorf("%s tasks, want at most %d", total[1], mostTasks)
+	}
+	m := moved.FindStringSubmatch(r.out)
+	if m == nil { // nothing is trained
+		return append(row, "", "", "", ""), nil
+	}
+	var read, written float64
+	if _, err := fmt.Sscan(m[1], &read); err != nil {
+		return row, err
+	}
+	if m[2] != "" {
+		if _, err := fmt.Sscan(m[2], &written); err != nil {
+			return row, err
+		}
+	}
+	return append(row, fmt.Sprintf("%.0f", read+written), m[3], m[4], m[5]), nil
 }

@@ -98,7 +98,7 @@ func paperPlan(out io.Writer, jobs, name string, items []string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nOne run of each recipe, without limits of a site: hours with arrays one after the other, assuming %g GFLOP/s per core and %g TFLOP/s per GPU; %s. GPU memory is that of sequences as long as the policy's context: lathe policy inspect --gpu SIZE --tokens N plans shorter ones.\nLATHE_MODELS and LATHE_DATA name the folders of policies and data: lathe run RECIPE --run RUN --dry-run estimates by what is there.\n",
+	_, err = fmt.Fprintf(out, "\nOne run of each recipe, without limits of a site: hours with arrays one after the other, assuming %g GFLOP/s per core and %g TFLOP/s per GPU; %s. GPU memory is that of contexts as long as rollout.max_context_tokens or, without it, as the policy takes: lathe policy inspect --gpu SIZE --tokens N plans shorter ones.\nLATHE_MODELS and LATHE_DATA name the folders of policies and data: lathe run RECIPE --run RUN --dry-run estimates by what is there.\n",
 		assumedCore/1e9, assumedGPU/1e12, estimateOf)
 	return err
 }
@@ -132,6 +132,8 @@ func plan(path string) (plannedRun, error) {
 		}
 		shape, stored = *own, kept
 	}
+	s := storageOf(r, shape, stored)
+	r.SettleApplyShards(s.Weights+s.Gradient+s.Optimizer, 1+int(s.Weights/4e9)) // as policies are published
 	g := graph.Graph{Recipe: r}
 	if run.cost, err = costOf(g, assumedSeconds(g, shape), site.Profile{}); err != nil || r.Policy.Backend == backend.CPU || !isPublished {
 		return run, err

@@ -71,6 +71,9 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 			return nil, err
 		}
 		settings = resolved.Recipe
+		if err := learn.SettleApplyShards(&settings, o.Model); err != nil {
+			return nil, err
+		}
 	} else if len(o.Set) > 0 {
 		return nil, cmdline.Misusef("--set requires --recipe")
 	}
@@ -128,6 +131,10 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 	}
 	var all []work
 	settings := learn.SettingsOf(r)
+	learned := longest // no context is longer, but for prompts that a teacher words
+	if longest == 0 && !r.Advantage.Teacher.Rewords() {
+		learned = r.Rollout.MaxContextTokens
+	}
 	add := func(name string, optimizer *loss.Optimizer, workload policy.Workload) {
 		one := plain
 		if one.Workload = workload; optimizer != nil {
@@ -138,30 +145,38 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 	if r.WarmStart.Steps > 0 {
 		add("warm", &r.WarmStart.Optimizer, warm.Workload(warm.SettingsOf(r), longest))
 	}
+	sampling := func() []work {
+		plain.ValueHead = false
+		add("rollout", nil, policy.Workload{Generate: true})
+		return all
+	}
+	if r.Schedule.Iterations == 0 {
+		return sampling()
+	}
 	inParts := r.Schedule.ApplyShards > 1 // then no engine takes an optimizer step
 	if inParts || r.Schedule.GradientShards > 1 {
-		add("gradient", &r.Optimizer, learn.GradientWorkload(settings, longest))
+		add("gradient", &r.Optimizer, learn.GradientWorkload(settings, learned))
 	}
 	if !inParts {
-		add("learn", &r.Optimizer, learn.Workload(settings, longest))
+		add("learn", &r.Optimizer, learn.Workload(settings, learned))
 	}
-	if workload, ok := learn.CriticWorkload(settings, longest); ok {
-		workload.Gradients = inParts
+	if workload, ok := learn.CriticWorkload(settings, learned); ok {
+		if inParts {
+			workload.Sums, workload.Gradients = learn.GradientWorkload(settings, learned).Sums, true
+		}
 		head := plain.ValueHead
 		plain.ValueHead = true
 		add("critic", &r.Optimizer, workload)
 		plain.ValueHead = head
 	}
-	if workload, ok := learn.ReferenceWorkload(settings, longest); ok {
+	if workload, ok := learn.ReferenceWorkload(settings, learned); ok {
 		add("reference", nil, workload)
 	}
-	if workload, ok := learn.TeacherWorkload(settings, longest); ok {
+	if workload, ok := learn.TeacherWorkload(settings, learned); ok {
 		add(teacherWork, nil, workload)
 		all[len(all)-1].ofTeacher(r)
 	}
-	plain.ValueHead = false
-	add("rollout", nil, policy.Workload{Generate: true})
-	return all
+	return sampling()
 }
 
 // teacherWork is what a teacher that is open beside the policy is called.

@@ -115,6 +115,16 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 		return err
 	}
 	printStorage(out, g.Recipe, versions)
+	held, err := partsHeld(g, policyFolder)
+	if err != nil {
+		return err
+	}
+	if err := printTraffic(out, trafficOf(g, versions.sizes(g.Recipe), held)); err != nil {
+		return err
+	}
+	if err := checkHeld(g, held); err != nil {
+		return err
+	}
 	return printGPUMemory(out, g.Recipe, *shape, stored, p)
 }
 
@@ -275,7 +285,7 @@ func printGPUMemory(out io.Writer, r recipe.Recipe, c policy.Config, stored map[
 		return err == nil && !slices.ContainsFunc(plans, func(p gpuPlan) bool { return p.Plan == nil })
 	}
 	if fits(r, bytes(p.GPUMemoryGB)) {
-		return nil
+		return checkHeld(graph.Graph{Recipe: r}, spilled(plans))
 	}
 	err = exitcode.Usagef("the policy %q does not fit into the GPU memory of site %q, %g GiB", r.Policy.Path, p.Name, p.GPUMemoryGB)
 	var would []string
@@ -283,6 +293,11 @@ func printGPUMemory(out io.Writer, r recipe.Recipe, c policy.Config, stored map[
 	smaller.Optimizer.State = "bfloat16"
 	if fits(smaller, bytes(p.GPUMemoryGB)) {
 		would = append(would, "optimizer.state: bfloat16")
+	}
+	smaller = r
+	smaller.Schedule.GradientShards, smaller.Schedule.ApplyShards = max(r.Schedule.GradientShards, min(8, r.Schedule.GradientUnits)), 8
+	if r.Schedule.ApplyShards == 1 && r.Policy.LoRA == nil && r.Policy.New == nil && fits(smaller, bytes(p.GPUMemoryGB)) {
+		would = append(would, fmt.Sprintf("schedule.gradient_shards: %d and schedule.apply_shards: 8", smaller.Schedule.GradientShards))
 	}
 	smaller = r
 	smaller.Policy.Critic = recipe.CriticHead

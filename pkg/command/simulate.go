@@ -21,6 +21,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/simulate"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/site"
+	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
 
 // SimulateOptions are those of lathe simulate.
@@ -161,6 +162,9 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 	if err != nil {
 		return simulate.Outcome{}, err
 	}
+	if err := learn.SettleApplyShards(&resolved.Recipe, folder); err != nil {
+		return simulate.Outcome{}, err
+	}
 	if base.Sizes, err = sizesOf(resolved.Recipe, folder); err != nil {
 		return simulate.Outcome{}, err
 	}
@@ -197,10 +201,5 @@ func sizesOf(r recipe.Recipe, folder string) (simulate.Sizes, error) {
 	if err != nil {
 		return simulate.Sizes{}, err
 	}
-	s := storageOf(r, *shape, stored)
-	sizes := simulate.Sizes{Policy: s.Base + s.Weights, Trained: s.Weights, Optimizer: s.Optimizer, Gradient: s.Gradient}
-	if r.Policy.Critic == recipe.CriticModel {
-		sizes.Trained, sizes.Optimizer, sizes.Gradient = 2*sizes.Trained, 2*sizes.Optimizer, 2*sizes.Gradient
-	}
-	return sizes, nil
+	return storageOf(r, *shape, stored).sizes(r), nil
 }

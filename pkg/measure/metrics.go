@@ -134,7 +134,7 @@ func (g *gathering) take(t finishedTask) {
 	if t.Stage == graph.StageWarm {
 		iteration, number = 0, t.Iteration
 	}
-	sharded := g.run.Recipe.Schedule.GradientShards > 1
+	sharded := g.run.Graph.Sharded()
 	if sharded && t.OfUpdate() {
 		prefix = fmt.Sprintf("step-%03d/", t.Step)
 	}

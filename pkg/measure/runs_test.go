@@ -194,3 +194,27 @@ func TestRuns(t *testing.T) {
 		})
 	}
 }
+
+// Of an iteration's learn tasks the last makes its policy version, also where gradients are
+// computed by one task and applied by several.
+func TestIsLast(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		gradients int
+		apply     recipe.ApplyShards
+		want      [2]bool // of the tasks of two optimizer steps
+	}{
+		"one task":            {1, 1, [2]bool{true, true}}, // which has no other step
+		"gradients in shards": {2, 1, [2]bool{false, true}},
+		"applied in parts":    {1, 2, [2]bool{false, true}},
+	} {
+		var r recipe.Recipe
+		r.Loss.Epochs, r.Loss.MiniBatches, r.Schedule.GradientShards, r.Schedule.ApplyShards = 2, 1, c.gradients, c.apply
+		for step, want := range c.want {
+			task := finishedTask{Task: graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1, Step: step}}}
+			if got := isLast(graph.Graph{Recipe: r}, task); got != want {
+				t.Errorf("%s: step %d is the last: %v", name, step, got)
+			}
+		}
+	}
+}

@@ -109,7 +109,7 @@ func (it *Iteration) learned(m map[string]float64, reference bool) {
 // isLast reports whether a learn task makes the policy version of its
 // iteration.
 func isLast(g graph.Graph, t finishedTask) bool {
-	return g.Recipe.Schedule.GradientShards <= 1 || t.Step == g.OptimizerSteps()-1
+	return !g.Sharded() || t.Step == g.OptimizerSteps()-1
 }
 
 // learnMetrics joins the metrics of an iteration's learn tasks, of which

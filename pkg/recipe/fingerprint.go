@@ -56,7 +56,8 @@ func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 	}
 	own := *r
 	own.Name, own.Description, own.Resources = "", "", plain.Resources
-	if own.Evaluation.Every == 0 { // the default until it was auto
+	own.Schedule.ApplyShards = plain.Schedule.ApplyShards // of which any number gives the same
+	if own.Evaluation.Every == 0 {                        // the default until it was auto
 		own.Evaluation.Every = plain.Evaluation.Every
 	}
 	sections := map[string][]string{} // lines by section of the present form

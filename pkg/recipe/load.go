@@ -57,6 +57,12 @@ func Load(path string, settings []string) (*Resolved, error) {
 	return resolve(&r, path), nil
 }
 
+// Settle writes the resolved recipe with another number of apply tasks, in the place of auto.
+func (x *Resolved) Settle(tasks ApplyShards) {
+	x.Recipe.Schedule.ApplyShards = tasks
+	*x = *resolve(&x.Recipe, x.Path)
+}
+
 // Write writes a recipe as YAML with every field in the order of its type,
 // defaults included. Equal recipes have equal bytes, and [Parse] gives the
 // recipe back.

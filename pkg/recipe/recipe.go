@@ -230,6 +230,7 @@ type Rollout struct {
 	Group              int      `yaml:"group"`                               // G, responses per instance
 	MaxNewTokens       int      `yaml:"max_new_tokens"`                      // bound on the tokens of one response
 	MaxNewTokensByTurn []int    `yaml:"max_new_tokens_by_turn"`              // bounds for turn 1, 2 and so on, the last one also for all later turns; empty: max_new_tokens for each
+	MaxContextTokens   int      `yaml:"max_context_tokens"`                  // bound on the tokens of a context, prompt included, in training and evaluations: a response ends there, and memory to learn from it is planned for no longer ones; 0: as many as the policy takes
 	Stop               []string `yaml:"stop"`                                // a response ends with the token that completes one of these strings, as it does with the chat format's stop token
 	IncludeStop        bool     `yaml:"include_stop"`                        // whether the response's text has the stop string at its end; its tokens always have it
 	Thinking           string   `yaml:"thinking" choices:"refuse,keep,drop"` // what of a turn stays in the policy's context once more messages follow, where the policy thinks before it answers (<think>): keep, all tokens as they were sampled, whatever the chat template would show; drop, the answers: each later turn begins a new context, and is learned from in a row of its own; refuse, as keep, but a run of several turns is not made with a template that takes thinking away, as Qwen3's does
@@ -247,6 +248,14 @@ func (r Rollout) NewTokens() []int {
 		return r.MaxNewTokensByTurn
 	}
 	return []int{r.MaxNewTokens}
+}
+
+// Context is the bound on the tokens of a context of a policy that takes so many.
+func (r Rollout) Context(positions int) int {
+	if r.MaxContextTokens == 0 {
+		return positions
+	}
+	return min(positions, r.MaxContextTokens)
 }
 
 // Remote is a server that speaks the OpenAI HTTP interface and samples the
@@ -384,9 +393,11 @@ type Schedule struct {
 	// ApplyShards is the number of array tasks that apply the gradients of an optimizer
 	// step, each to whole files of the policy, with their part of the optimizer's state:
 	// a task holds the state of one file and needs no GPU. 1 applies them in the task
-	// that learns. A policy in one file is not divided (lathe policy convert
-	// --max-file-mb divides it). No number changes a result.
-	ApplyShards int `yaml:"apply_shards"`
+	// that learns; auto is 1 where weights, gradients and optimizer state fit the learn task,
+	// in its memory or into 60 GiB of its GPU, and else a task for each file, 16 at most, found
+	// when the run is made and written into its recipe. A policy in one file is not divided
+	// (lathe policy convert --max-file-mb divides it). No number changes a result.
+	ApplyShards ApplyShards `yaml:"apply_shards"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on
 	// a GPU plans them with its memory. No split changes a result in float32; with

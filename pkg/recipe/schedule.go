@@ -39,6 +39,45 @@ func (s Schedule) DecayEnd(k int) int {
 	return s.DecayEnds[min(at, len(s.DecayEnds)-1)]
 }
 
+// ApplyShards is how many tasks apply the gradients of an optimizer step.
+type ApplyShards int
+
+// ApplyAuto is as many as [Recipe.SettleApplyShards] finds.
+const ApplyAuto ApplyShards = math.MinInt32
+
+// Words are the values that are no number.
+func (ApplyShards) Words() map[string]int { return map[string]int{"auto": int(ApplyAuto)} }
+
+// Under auto: the tasks at most, and how much of a GPU of 80 GB weights, gradients and
+// optimizer state may take, in GiB; activations take the rest.
+const (
+	mostApplying = 16
+	applyGPUGB   = 60
+)
+
+// SettleApplyShards gives schedule.apply_shards auto its number, for a policy that takes so
+// many bytes with its gradients and optimizer state, and lies in so many files: 1 where
+// a learn task has room for that, in its memory or on its GPU, and else a task for each file.
+func (r *Recipe) SettleApplyShards(bytes int64, files int) {
+	if r.Schedule.ApplyShards != ApplyAuto {
+		return
+	}
+	room := r.Resources.Stages.Learn.MemoryGB
+	if r.Policy.Backend != "cpu" && r.Resources.Stages.Learn.GPUs > 0 {
+		room = applyGPUGB
+	} else if r.Policy.Backend == "cuda" {
+		room = 0 // no engine
+	}
+	r.Schedule.ApplyShards = 1
+	if r.mayApplyInParts() && float64(bytes) > room*(1<<30) {
+		r.Schedule.ApplyShards = ApplyShards(max(2, min(files, mostApplying)))
+	}
+}
+
+// mayApplyInParts reports whether the policy is one whose gradients several tasks can apply:
+// an adapter and a policy that the run makes are one small file.
+func (r *Recipe) mayApplyInParts() bool { return r.Policy.LoRA == nil && r.Policy.New == nil }
+
 // BatchSegments is after how many retained segments a batch is closed; 0 for each
 // iteration's.
 type BatchSegments int

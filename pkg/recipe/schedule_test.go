@@ -81,3 +81,41 @@ func TestEvaluatesEvery(t *testing.T) {
 		t.Errorf("where scores are slow: every %d", got)
 	}
 }
+
+// Under auto an update that the learn task has room for is applied in one, and else by a
+// task for each file, 2 to 16; a policy of 100 GiB, gradients and optimizer state included.
+func TestSettleApplyShards(t *testing.T) {
+	t.Parallel()
+	const bytes = 100 << 30
+	for name, c := range map[string]struct {
+		change func(r *recipe.Recipe)
+		files  int
+		want   recipe.ApplyShards
+	}{
+		"memory for it":           {func(r *recipe.Recipe) { r.Resources.Stages.Learn.MemoryGB = 100 }, 4, 1},
+		"a file each":             {func(r *recipe.Recipe) { r.Resources.Stages.Learn.MemoryGB = 99 }, 4, 4},
+		"one file":                {func(*recipe.Recipe) {}, 1, 2},
+		"many files":              {func(*recipe.Recipe) {}, 40, 16},
+		"an adapter":              {func(r *recipe.Recipe) { r.Policy.LoRA = &recipe.LoRA{} }, 4, 1},
+		"a policy of the run":     {func(r *recipe.Recipe) { r.Policy.New = &recipe.NewPolicy{} }, 4, 1},
+		"a number":                {func(r *recipe.Recipe) { r.Schedule.ApplyShards = 3 }, 4, 3},
+		"on CPUs, beside GPUs":    {func(r *recipe.Recipe) { r.Policy.Backend, r.Resources.Stages.Learn.MemoryGB = "cuda", 200 }, 5, 5},
+		"more than a GPU has":     {func(r *recipe.Recipe) { onGPU(r); r.Resources.Stages.Learn.MemoryGB = 200 }, 5, 5},
+		"little memory and a GPU": {onGPU, 4, 4},
+	} {
+		r := recipe.Defaults()
+		r.Schedule.ApplyShards = recipe.ApplyAuto
+		c.change(&r)
+		if r.SettleApplyShards(bytes, c.files); r.Schedule.ApplyShards != c.want {
+			t.Errorf("%s: %d tasks, want %d", name, r.Schedule.ApplyShards, c.want)
+		}
+	}
+	r := recipe.Defaults()
+	r.Schedule.ApplyShards = recipe.ApplyAuto
+	onGPU(&r)
+	if r.SettleApplyShards(60<<30, 4); r.Schedule.ApplyShards != 1 {
+		t.Errorf("60 GiB on a GPU: %d tasks", r.Schedule.ApplyShards)
+	}
+}
+
+func onGPU(r *recipe.Recipe) { r.Policy.Backend, r.Resources.Stages.Learn.GPUs = "cuda", 1 }

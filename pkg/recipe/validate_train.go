@@ -25,6 +25,9 @@ func (r *Recipe) checkRollout(c *config.Checker) {
 		c.Add("rollout.max_new_tokens", o.MaxNewTokens,
 			"must be below policy.new.max_position_embeddings %d", r.Policy.New.MaxPositionEmbeddings)
 	}
+	if c.AtLeast("rollout.max_context_tokens", o.MaxContextTokens, 0) && o.MaxContextTokens > 0 && o.MaxContextTokens <= o.MaxNewTokens {
+		c.Add("rollout.max_context_tokens", o.MaxContextTokens, "must be above rollout.max_new_tokens %d, or 0 for as many as the policy takes", o.MaxNewTokens)
+	}
 	for i, n := range o.MaxNewTokensByTurn {
 		c.Between(fmt.Sprintf("rollout.max_new_tokens_by_turn[%d]", i), n, 1, o.MaxNewTokens)
 	}
@@ -94,7 +97,7 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 		c.Add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
 	c.AtLeast("schedule.gradient_fan_in", s.GradientFanIn, 2)
-	if c.Between("schedule.apply_shards", s.ApplyShards, 1, 1<<12) && s.ApplyShards > 1 {
+	if s.ApplyShards != ApplyAuto && c.Between("schedule.apply_shards", int(s.ApplyShards), 1, 1<<12) && s.ApplyShards > 1 {
 		switch {
 		case r.Policy.LoRA != nil:
 			c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 under policy.lora: an adapter is one small file")
@@ -132,7 +135,8 @@ func (r *Recipe) checkResources(c *config.Checker) {
 		field := "resources.stages." + stage.name
 		c.AtLeast(field+".cpus", stage.CPUs, 1)
 		c.Positive(field+".memory_gb", stage.MemoryGB)
-		engine := stage.engine && !(stage.name == "learn" && r.Schedule.ApplyShards > 1) // which then runs none
+		inParts := r.Schedule.ApplyShards > 1 || r.Schedule.ApplyShards == ApplyAuto && r.mayApplyInParts()
+		engine := stage.engine && !(stage.name == "learn" && inParts) // which then runs none
 		if c.AtLeast(field+".gpus", stage.GPUs, 0) && engine && r.Policy.Backend == "cuda" && stage.GPUs == 0 {
 			c.Add(field+".gpus", stage.GPUs, "must be 1 or more for policy.backend cuda")
 		}

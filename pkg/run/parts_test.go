@@ -69,6 +69,18 @@ func TestRunInParts(t *testing.T) {
 			}
 		}
 	})
+	t.Run("auto", func(t *testing.T) {
+		auto := append(settings[:len(settings):len(settings)], "schedule.apply_shards=auto", "schedule.gradient_shards=1", "resources.stages.learn.memory_gb=0.0001")
+		r := runtest.Finish(t, runtest.Smoke(), auto...)
+		same(t, r, 1, 2)
+		if got := int(r.Recipe.Schedule.ApplyShards); got != min(len(files), 16) {
+			t.Errorf("a policy in %d files is applied by %d tasks", len(files), got)
+		}
+		again := ensure.Get(recipe.Load(runtest.Smoke(), auto))(t)
+		if _, err := rundir.Create(t.Context(), r.Dir, again, seal.AttemptFromEnv(), "test"); err != nil {
+			t.Errorf("resumed: %v", err)
+		}
+	})
 	t.Run("pruned, restored", func(t *testing.T) {
 		r := runtest.Finish(t, runtest.Smoke(), append(settings, "schedule.keep_every=2")...)
 		same(t, r, 2)

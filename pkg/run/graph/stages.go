@@ -195,7 +195,7 @@ func table() []spec {
 // evaluated, also those that the recipe does not ask for.
 func fromStart(g Graph) (first, last int) { return 0, g.Recipe.Schedule.Iterations }
 
-func applyShards(g Graph) int { return max(1, g.Recipe.Schedule.ApplyShards) }
+func applyShards(g Graph) int { return max(1, int(g.Recipe.Schedule.ApplyShards)) }
 
 // traceShards are those of rollouts and scores; of a later wave there are at most as
 // many.

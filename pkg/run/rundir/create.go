@@ -97,9 +97,14 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 	existing, err := Open(ctx, dir)
 	switch {
 	case err == nil:
-		d.existing = existing
+		if d.existing = existing; resolved.Recipe.Schedule.ApplyShards == recipe.ApplyAuto {
+			resolved.Settle(existing.Recipe.Schedule.ApplyShards)
+		}
 		return d, existing.sameRecipe(resolved)
 	case !errors.Is(err, seal.ErrNotSealed):
+		return nil, err
+	}
+	if err := d.settle(); err != nil {
 		return nil, err
 	}
 	err = d.halfMade(ctx)
@@ -133,6 +138,26 @@ func prepare(ctx context.Context, dir graph.Dir, resolved *recipe.Resolved) (*dr
 		return nil, err
 	}
 	return d, d.resume(ctx)
+}
+
+// settle finds how many tasks apply gradients, where the recipe leaves that open.
+func (d *draft) settle() error {
+	r := d.resolved.Recipe
+	if r.Schedule.ApplyShards != recipe.ApplyAuto {
+		return nil
+	}
+	folder, err := r.Policy.Resolve(filepath.Dir(d.resolved.Path))
+	if err == nil && folder != "" {
+		err = checkPolicyFolder("policy.path", folder)
+	}
+	if err == nil {
+		err = learn.SettleApplyShards(&r, folder)
+	}
+	if err != nil {
+		return fmt.Errorf("schedule.apply_shards auto: %w", err)
+	}
+	d.resolved.Settle(r.Schedule.ApplyShards)
+	return nil
 }
 
 // identify says who the run is, and where its policy comes from.
@@ -285,12 +310,13 @@ func (d *draft) tryPrompts(environment env.Env) error {
 		return exitcode.WithHint(exitcode.Usagef("the chat template of %q rewrites what the policy said in turn %d once more messages follow, such as its thinking, so that the policy would be trained on contexts that it is never shown elsewhere", d.identity.PolicySource, turn),
 			"say what stays: --set rollout.thinking=keep (all tokens, whatever the template shows) or --set rollout.thinking=drop (answers alone; each turn begins a new context)")
 	}
-	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, p)
+	bounded := promptroom.Policy{Chat: p.Chat, Positions: r.Rollout.Context(p.Positions)}
+	uses, err := promptroom.Look(promptroom.SettingsOf(r), environment, bounded)
 	if err != nil {
 		return err
 	}
-	d.notes = append(d.notes, promptroom.Notes(uses, p.Positions)...)
-	if err := promptroom.Refuse(uses, p.Positions); err != nil {
+	d.notes = append(d.notes, promptroom.Notes(uses, bounded.Positions)...)
+	if err := promptroom.Refuse(uses, bounded.Positions); err != nil {
 		return err
 	}
 	return promptroom.Demonstrations(r.WarmStart, r.Seed, environment, p)

@@ -94,6 +94,15 @@ func (s Sizes) trafficOf(g graph.Graph, t graph.Task) traffic {
 	return moved
 }
 
+// Traffic is what the tasks of a node read and write together, in bytes.
+func (s Sizes) Traffic(g graph.Graph, n graph.Node) (read, written int64) {
+	for shard := range g.Shards(n) {
+		moved := s.trafficOf(g, graph.Task{Node: n, Shard: shard})
+		read, written = read+moved.read, written+moved.written
+	}
+	return read, written
+}
+
 // inParts is the traffic of a task of an update in parts, which reads and writes its
 // share; what gathers the parts reads them back once.
 func (s Sizes) inParts(g graph.Graph, t graph.Task) traffic {

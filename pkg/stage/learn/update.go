@@ -112,10 +112,10 @@ func (m *model) head() string {
 }
 
 // owned are the files of a model that task n of so many owns.
-func (m *model) owned(n, of int) (first, last int) {
-	files := len(m.Files)
-	return files * n / of, files * (n + 1) / of
-}
+func (m *model) owned(n, of int) (first, last int) { return owned(len(m.Files), n, of) }
+
+// owned are the files, of so many, that task n of so many owns.
+func owned(files, n, of int) (first, last int) { return files * n / of, files * (n + 1) / of }
 
 func (u *update) close() error {
 	var faults []error

@@ -317,3 +317,38 @@ func TestWaves(t *testing.T) {
 		t.Errorf("%d rows in the second wave; metrics of the whole %v, of the waves %v and %v; inputs %v", len(second), whole.Metrics, m.Metrics, last.Metrics, last.Inputs)
 	}
 }
+
+// TestContextBound: under rollout.max_context_tokens a policy speaks as one whose own
+// context is as long, turn after turn.
+func TestContextBound(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "env.prompts.refine={question}={previous_response};", "env.max_turns=3")
+	plan, instances := r.Plan(12)
+	var lengths []int
+	for _, row := range sample(r, plan, 0, len(instances), "free.parquet") {
+		lengths = append(lengths, len(row.TokenIDs))
+	}
+	slices.Sort(lengths)
+	bound := lengths[len(lengths)/2] - 1
+	r.Recipe.Rollout.MaxContextTokens = bound
+	bounded := sample(r, plan, 0, len(instances), "bounded.parquet")
+	r.Recipe.Rollout.MaxContextTokens = 0
+	r.LimitContext(bound)
+	cut := 0
+	for i, want := range sample(r, plan, 0, len(instances), "limited.parquet") {
+		got := bounded[i]
+		if !slices.Equal(got.TokenIDs, want.TokenIDs) || !slices.Equal(got.LogProbs, want.LogProbs) || got.FinishReason != want.FinishReason || got.Turns != want.Turns {
+			t.Errorf("row %d: %d tokens in %d turns, %s; of a policy with that context %d in %d, %s",
+				i, len(got.TokenIDs), got.Turns, got.FinishReason, len(want.TokenIDs), want.Turns, want.FinishReason)
+		}
+		if len(got.TokenIDs) > bound && int(got.PromptTokens) < bound {
+			t.Errorf("row %d has %d tokens, above the bound of %d", i, len(got.TokenIDs), bound)
+		}
+		if got.FinishReason == string(policy.FinishLength) {
+			cut++
+		}
+	}
+	if cut == 0 {
+		t.Error("no response was cut")
+	}
+}

@@ -29,8 +29,9 @@ type Sampler struct {
 
 	stops            *stopstring.Set
 	includeStop      bool
-	rendersElsewhere bool // the server applies its own chat template
-	turns            int  // bound on the policy's messages in an attempt
+	rendersElsewhere bool                  // the server applies its own chat template
+	turns            int                   // bound on the policy's messages in an attempt
+	context          func(longest int) int // bounds the tokens of a context
 }
 
 // OpenSampler opens a policy folder for sampling with what the recipe names. An
@@ -55,7 +56,7 @@ func OpenSampler(ctx context.Context, s Settings, process stage.Process, folder 
 	}
 	return &Sampler{
 		Chat: format, generator: generator, engine: engine, own: own,
-		stops: stops, includeStop: s.Rollout.IncludeStop, turns: turns,
+		stops: stops, includeStop: s.Rollout.IncludeStop, turns: turns, context: s.Rollout.Context,
 		rendersElsewhere: s.Rollout.Remote != nil && s.Rollout.Remote.API == remote.Chat,
 	}, nil
 }
@@ -70,6 +71,9 @@ func (s *Sampler) Note(m *seal.Manifest) error {
 
 // Close frees the engine, or ends the server.
 func (s *Sampler) Close() error { return s.generator.Close() }
+
+// longest is the number of tokens of the longest context.
+func (s *Sampler) longest() int { return s.context(s.generator.Longest()) }
 
 // closes reports whether a token ends a message.
 func (s *Sampler) closes(token int32) bool { return slices.Contains(s.Chat.StopTokens(), token) }
@@ -91,7 +95,7 @@ func (s *Sampler) generate(ctx context.Context, parts []*part) error {
 		asked = append(asked, p)
 		turns = append(turns, remote.Turn{
 			Request: policy.Request{
-				Prompt: p.tokens, MaxNewTokens: p.newTokens[min(turn, len(p.newTokens))-1], StopTokens: stops,
+				Prompt: p.tokens, MaxNewTokens: min(p.newTokens[min(turn, len(p.newTokens))-1], s.longest()-len(p.tokens)), StopTokens: stops,
 				Stream: p.stream, Sampling: p.sampling, Keep: turn < s.turns, Watch: s.watch(),
 			},
 			Messages: p.read(), StopStrings: s.stops.Strings(),
@@ -138,7 +142,7 @@ func (s *Sampler) appendPrompt(p *part) (room bool, err error) {
 	if len(ids) == 0 {
 		return false, exitcode.Dataf("task %q: the prompt renders to no tokens", p.task)
 	}
-	if room = len(p.tokens)+len(ids) < s.generator.Longest(); !room {
+	if room = len(p.tokens)+len(ids) < s.longest(); !room {
 		p.finish = policy.FinishLength
 		if p.turns > 0 {
 			p.trimToPolicy()
