@@ -101,7 +101,7 @@ const dryRuns = `# What the full recipes of the machine-learning papers ask for
 
 By ` + "`lathe run RECIPE --dry-run`" + `, over stand-ins: small tasks with the names of MLE-Dojo's 134 and MLE-bench's 75 competitions, and
 policies of the real shapes without weights. Tasks are at most so many: every wave has all its shards. The bound is every task at its time
-limit, with arrays one after the other; the estimate assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs
+limit, or every trace at its budget, with arrays one after the other; the estimate assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs
 that score. The test bounds the processor time and the memory of each dry run, and ` + "`-v`" + ` prints them.
 
 | recipe | tasks | arrays | bound, hours | estimate, core-hours | GPU-hours | hours |
