@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -94,9 +95,12 @@ func printVerification(out io.Writer, v verify.Verification) {
 
 // byEnvironment are counts by environment, after what they are of; nothing for none.
 func byEnvironment(counts map[string]int) string {
-	text := ""
-	for i, name := range slices.Sorted(maps.Keys(counts)) {
-		text += []string{": ", ", "}[min(i, 1)] + fmt.Sprintf("%s %d", name, counts[name])
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	return text
+	if parts == nil {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
