@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -134,6 +135,6 @@ func (o AdvanceOptions) submitReady(ctx context.Context, out io.Writer, advancer
 		return true, finishSlurm(ctx, out, opened)
 	}
 	sealMetrics(ctx, opened, iterationsDone(opened))
-	fmt.Fprintf(os.Stderr, "lathe: %d arrays submitted, %d tasks pending or running\n", len(result.Submitted), result.Live)
+	fmt.Fprintf(os.Stderr, "lathe: %s submitted, %s pending or running\n", plural.Count(len(result.Submitted), "array"), plural.Count(result.Live, "task"))
 	return false, nil
 }

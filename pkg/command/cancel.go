@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -118,7 +119,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 
 func (r Paused) print(out io.Writer, p rundir.Pause) error {
 	if r.Slurm != nil {
-		fmt.Fprintf(out, "removed from the queue: %d controller jobs, %d job arrays\n", r.Slurm.Gates, r.Slurm.Arrays)
+		fmt.Fprintf(out, "removed from the queue: %s, %s\n", plural.Count(r.Slurm.Gates, "controller job"), plural.Count(r.Slurm.Arrays, "job array"))
 	}
 	if r.Driver != "" {
 		fmt.Fprintln(out, r.Driver)

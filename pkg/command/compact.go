@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/compact"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -52,10 +53,10 @@ func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 		return err
 	}
 	var done compact.Compacted
-	verb := "packed %d shards into %d files: %d fewer files\n"
+	verb := "packed %s into %s: %d fewer files\n"
 	switch {
 	case o.Undo:
-		verb = "unpacked %d shards from %d files: %d more files\n"
+		verb = "unpacked %s from %s: %d more files\n"
 		done, err = compact.Undo(ctx, opened, seal.AttemptFromEnv())
 		done.Fewer = -done.Fewer
 	default:
@@ -75,6 +76,6 @@ func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 	if o.JSON {
 		return cmdline.WriteJSON(out, done)
 	}
-	fmt.Fprintf(out, verb, done.Shards, done.Packs, done.Fewer)
+	fmt.Fprintf(out, verb, plural.Count(done.Shards, "shard"), plural.Count(done.Packs, "file"), done.Fewer)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -57,10 +58,11 @@ func dataTasksCommand() *cli.Command {
 
 // DataTasks lists the tasks of folders, by name.
 func DataTasks(out io.Writer, o DataTasksOptions) error {
-	tasks, err := task.Find(o.Folders, nil)
+	tasks, notes, err := task.Find(o.Folders, nil)
 	if err != nil {
 		return err
 	}
+	printNotes(os.Stderr, notes)
 	var listed []listedTask
 	for _, t := range tasks {
 		row := listedTask{

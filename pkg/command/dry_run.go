@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -84,7 +85,7 @@ func (o LaunchOptions) printArrays(out io.Writer, g graph.Graph) error {
 			sum += total[s]
 		}
 	}
-	_, err := fmt.Fprintf(out, " %d tasks in %d arrays\n", sum, len(nodes))
+	_, err := fmt.Fprintf(out, " %s in %s\n", plural.Count(sum, "task"), plural.Count(len(nodes), "array"))
 	return err
 }
 
@@ -146,7 +147,7 @@ func dryRunSlurm(ctx context.Context, out io.Writer, g graph.Graph, resolved *si
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "\n# %s: %d tasks in %d job arrays; the first:\n%s", n, len(shards), len(chunks), script)
+		fmt.Fprintf(out, "\n# %s: %s in %s; the first:\n%s", n, plural.Count(len(shards), "task"), plural.Count(len(chunks), "job array"), script)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/report"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -162,9 +163,9 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 	if o.JSON {
 		return cmdline.WriteJSON(out, result)
 	}
-	fmt.Fprintf(out, "%s on %d held-out problems, avg@%d at temperature %g\n", result.Policy, result.Problems, result.Samples, temperature)
+	fmt.Fprintf(out, "%s on %s, avg@%d at temperature %g\n", result.Policy, plural.Count(result.Problems, "held-out problem"), result.Samples, temperature)
 	for step, accuracy := range result.AccuracyByStep {
-		fmt.Fprintf(out, "  after %d revisions  %s", step, share(accuracy))
+		fmt.Fprintf(out, "  after %s  %s", plural.Count(step, "revision"), share(accuracy))
 		if len(result.GreedyByStep) > step {
 			fmt.Fprintf(out, "  greedy %s", share(result.GreedyByStep[step]))
 		}

@@ -26,7 +26,7 @@ const dryRuns = `# What the full recipes of the five papers ask for
 
 By ` + "`lathe run RECIPE --dry-run --site jobs/sites/eight-gpus.yaml`" + `, one node of eight GPUs of 80 GB and 128 without, over stand-ins: small tasks
 and problems in the numbers that the recipes ask for, and policies of the published shapes, in as many files, without weights. Tasks are at
-most so many: every wave has all its shards. The bound is every task at its time limit, with arrays one after the other; the estimate
+most so many: every wave has all its shards. The bound is every task at its time limit, or every trace at its budget, with arrays one after the other; the estimate
 assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs that score. *GPU*: what a gradient task is given of
 the 78 GiB that such a GPU has free, or the GPU that the recipe takes where that is not enough, which its header says too. *Files*: what an
 iteration reads and writes at most of policies, sums of gradients and optimizer states, with its seconds at 2, 10 and 50 GB/s. The test bounds the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -151,7 +152,7 @@ func (o LaunchOptions) open(ctx context.Context) (*rundir.Run, error) {
 // recipe may have a warm start that made just that policy.
 func noteWarmStart(out io.Writer, r recipe.Recipe) {
 	if r.Policy.Path != "" && r.WarmStart.Steps > 0 {
-		fmt.Fprintf(out, "lathe: the run starts from policy %s and first trains it on demonstrations for %d optimizer steps (warm_start); to skip the warm start: --set warm_start.steps=0\n", r.Policy.Path, r.WarmStart.Steps)
+		fmt.Fprintf(out, "lathe: the run starts from policy %s and first trains it on demonstrations for %s (warm_start); to skip the warm start: --set warm_start.steps=0\n", r.Policy.Path, plural.Count(r.WarmStart.Steps, "optimizer step"))
 	}
 }
 

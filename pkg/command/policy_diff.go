@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // PolicyDiffOptions are those of lathe policy diff.
@@ -75,11 +76,11 @@ const maxDifferences = 20
 
 func printDifference(w io.Writer, d checkpoint.Difference) {
 	if d.Equal() {
-		fmt.Fprintf(w, "the same weights: %d tensors, %d elements\n", d.Same, d.Total)
+		fmt.Fprintf(w, "the same weights: %s, %d elements\n", plural.Count(d.Same, "tensor"), d.Total)
 		return
 	}
-	fmt.Fprintf(w, "%d tensors are the same, %d differ; %d of %d elements differ, by at most %.3g (%.3g relative)\n",
-		d.Same, len(d.Differ), d.Changed, d.Total, d.MaxAbs, d.MaxRel)
+	fmt.Fprintf(w, "the same: %s, %d differ; %d of %d elements differ, by at most %.3g (%.3g relative)\n",
+		plural.Count(d.Same, "tensor"), len(d.Differ), d.Changed, d.Total, d.MaxAbs, d.MaxRel)
 	for _, only := range []struct {
 		names []string
 		which string

@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -74,7 +75,7 @@ func Pool(ctx context.Context, out io.Writer, o PoolOptions) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, r := range gathered.Runs {
-		fmt.Fprintf(table, "%s\t%d of %d segments\t%d tokens\n", r.RunID, r.Kept, r.Segments, r.Tokens)
+		fmt.Fprintf(table, "%s\t%d of %s\t%s\n", r.RunID, r.Kept, plural.Count(r.Segments, "segment"), plural.Count(r.Tokens, "token"))
 	}
 	if err := table.Flush(); err != nil {
 		return err

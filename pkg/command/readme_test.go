@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 )
 
 // guides are the pages with commands, in the order in which a reader comes to them: the
@@ -68,7 +69,7 @@ func guideCommands(t *testing.T, guide string, marks ...string) (commands []stri
 		t.Fatalf("%s: %d of %d console blocks say how they are tested", guide, len(blocks), all)
 	}
 	for _, b := range blocks {
-		if !slices.Contains([]string{"quickstart", "run", "slurm", "devcluster"}, b[1]) {
+		if !slices.Contains([]string{"quickstart", "run", "slurm", "devcluster", "wheels"}, b[1]) {
 			t.Fatalf("%s: no test knows the mark %q", guide, b[1])
 		}
 		for line := range strings.Lines(b[2]) {
@@ -129,6 +130,36 @@ func TestReadme(t *testing.T) {
 	}
 	if len(done) < 30 {
 		t.Errorf("the guides have %d commands", len(done))
+	}
+}
+
+// TestReadmeWheels runs those with environments of other projects, each with a Python of
+// LATHE_TEST_ENVIRONMENTS, a list as that of PATH, that has the package.
+func TestReadmeWheels(t *testing.T) {
+	t.Parallel()
+	lathe := must.Get(exec.LookPath("lathe"))(t)
+	clone := freshClone(t, filepath.Dir(lathe))
+	must.Do(t, os.Symlink(must.Get(filepath.Abs(filepath.Join(repository, "pkg")))(t), filepath.Join(clone, "pkg")))
+	modules := map[string]string{"reasoning_gym:": "reasoning_gym", "tasksets.py": "verifiers.v1", "counting.py": "openenv.core"} // by a part of the command
+	for _, command := range guideCommands(t, "data/README.md", "wheels") {
+		for part, module := range modules {
+			if !strings.Contains(command, part) {
+				continue
+			}
+			delete(modules, part)
+			t.Run(module, func(t *testing.T) {
+				for _, python := range filepath.SplitList(os.Getenv("LATHE_TEST_ENVIRONMENTS")) {
+					if exec.Command(python, "-c", "import "+module).Run() == nil {
+						shell(t, clone, append(os.Environ(), "PYTHON="+python), command)
+						return
+					}
+				}
+				t.Skip("LATHE_TEST_ENVIRONMENTS names no Python with " + module)
+			})
+		}
+	}
+	if len(modules) > 0 {
+		t.Errorf("no command is of %v", modules)
 	}
 }
 

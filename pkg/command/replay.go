@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
@@ -109,13 +110,13 @@ func Replay(ctx context.Context, out io.Writer, o ReplayOptions) error {
 		}
 	}
 	if remote > 0 {
-		fmt.Fprintf(os.Stderr, "%d outputs hold responses of a server, which may differ when sampled again: they match their seals, and all later stages can be replayed\n", remote)
+		fmt.Fprintf(os.Stderr, "responses of a server, which may differ when sampled again, in %s: the seals match, and all later stages can be replayed\n", plural.Count(remote, "output"))
 	}
 	if measured > 0 {
-		fmt.Fprintf(os.Stderr, "%d outputs are the same except for measured times, which differ between attempts\n", measured)
+		fmt.Fprintf(os.Stderr, "the same except for measured times, which differ between attempts: %s\n", plural.Count(measured, "output"))
 	}
 	if different > 0 {
-		return exitcode.WithHint(exitcode.Dataf("%d of %d outputs differ", different, len(results)),
+		return exitcode.WithHint(exitcode.Dataf("%d of %s differ", different, plural.Count(len(results), "output")),
 			"check that the binaries are the same: run.json and the manifests name their version")
 	}
 	return nil

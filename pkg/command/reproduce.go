@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/reproduce"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -135,7 +136,7 @@ func Reproduce(ctx context.Context, out io.Writer, o ReproduceOptions) error {
 		}
 	}
 	if failed := begun.failed; err == nil && failed > 0 {
-		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d runs failed", failed)},
+		err = exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%s failed", plural.Count(failed, "run"))},
 			"the same command resumes all of them; their logs: %s", filepath.Join(o.Out, "*", "*.log"))
 	}
 	return err
@@ -214,7 +215,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 				}
 			}
 			if n := len(runs.Runs) - len(ready.Runs); n > 0 {
-				b.waiting = append(b.waiting, fmt.Sprintf("%d runs of experiment %s wait for the warm start of other runs: once those are done, run the same command again.", n, e.Name))
+				b.waiting = append(b.waiting, fmt.Sprintf("waiting for the warm start of other runs: %s of experiment %s; once those are done, run the same command again.", plural.Count(n, "run"), e.Name))
 			}
 		}
 	}

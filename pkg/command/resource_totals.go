@@ -20,7 +20,7 @@ import (
 )
 
 // stageTotal is what the tasks of a stage request in a whole run, if every task
-// takes its time limit and every wave has all its shards.
+// takes as long as it may and every wave has all its shards.
 type stageTotal struct {
 	Stage                          graph.Stage
 	Arrays, Tasks, Waves           int
@@ -41,7 +41,7 @@ func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
 		if err != nil {
 			return nil, err
 		}
-		tasks, hours := g.Shards(n), float64(a.Request.Minutes)/60
+		tasks, hours := g.Shards(n), mostHours(g, n, a.Request)
 		a.Arrays++
 		a.Tasks += tasks
 		a.CoreHours += float64(tasks*a.Request.CPUs) * hours
@@ -55,6 +55,28 @@ func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
 		}
 	}
 	return all, nil
+}
+
+// mostHours bounds the time of a task: by its limit and, where each trace has a budget
+// (scaffold.seconds or evaluation.seconds), by what the traces of a shard have for all
+// waves, with one task more for turns that begin within the budget and end after it.
+func mostHours(g graph.Graph, n graph.Node, q recipe.Request) float64 {
+	limit := float64(q.Minutes) / 60
+	budget := g.Recipe.Seconds(n.HeldOut())
+	if !n.OfTraces() || budget == 0 {
+		return limit
+	}
+	rows, chains := g.PlanRows(), g.Recipe.Rollout.Group
+	if n.HeldOut() {
+		rows, chains = g.Recipe.Evaluation.Rows(), 0
+		for _, m := range g.Recipe.Evaluation.Measured() {
+			chains = max(chains, m.Chains())
+		}
+	}
+	tasks, waves := g.Shards(n), g.Waves(n.Stage)
+	traces := (rows + tasks - 1) / tasks * chains
+	whole := (float64(traces)*budget + float64(waves*assumedStartSeconds)) / 3600
+	return min(limit, (whole+limit)/float64(waves))
 }
 
 // atOnce is how many tasks of a stage a site has room for; where the profile does
@@ -94,7 +116,7 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 	}
 	versions := storageOf(g.Recipe, *shape, stored)
 	kept := storageByStage(g, versions)
-	fmt.Fprint(out, "\nupper bound, if every task runs to its time limit, every wave has all its shards and every response reaches its token limit:\n")
+	fmt.Fprint(out, "\nupper bound, if every task runs to its time limit and every trace to its budget, every wave has all its shards and every response reaches its token limit:\n")
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "STAGE\tARRAYS\tWAVES\tTASKS\tCORES\tGPUS\tMEMORY\tMINUTES\tCORE-HOURS\tGPU-HOURS\tHOURS\tSTORAGE")
 	var total stageTotal

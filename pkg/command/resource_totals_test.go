@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 
@@ -38,6 +39,20 @@ func TestAsks(t *testing.T) {
 	}
 	if a := found[graph.StageScore]; a.Tasks != 200 || a.GPUHours != 0 || a.CoreHours != 3200 || a.WallHours != 30 {
 		t.Errorf("score: %+v", a)
+	}
+	// A budget of an hour for each of 2 problems × 3 samples of a task: 6 hours, and for its
+	// 4,096 waves (as many as a budget allows) a second each to start and one task of half
+	// an hour. An evaluation before training and one after, of two such tasks.
+	budgeted := r
+	budgeted.Evaluation = recipe.Evaluation{Problems: 4, Samples: 3, Scaffold: "chain", Seconds: 3600, Shards: 2}
+	if all, err = stageTotals(graph.Graph{Recipe: budgeted}, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		const each = 6 + 4096./3600 + 0.5
+		if a.Stage == graph.StageEvalRollout && (a.Tasks != 2*2*4096 || math.Abs(a.CoreHours-2*2*each) > 1e-6 || math.Abs(a.WallHours-2*each) > 1e-6) {
+			t.Errorf("with a budget: %+v, want %v hours a task for all its waves", a, each)
+		}
 	}
 	p.NodeCPUs = 8
 	if _, err := stageTotals(graph.Graph{Recipe: r}, p); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "one task of score requests 16 cores") {

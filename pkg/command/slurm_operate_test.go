@@ -146,7 +146,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 		said, _ := c.Command("squeue", "-h", "-o", "%k")
 		comments += said
 	})
-	if !strings.Contains(comments, "0 of 1 iterations") {
+	if !strings.Contains(comments, "0 of 1 iteration learned") {
 		t.Errorf("no comment of a job says how far the run is:\n%s", comments)
 	}
 	var verified struct {

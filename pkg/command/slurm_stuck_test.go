@@ -101,7 +101,7 @@ func TestSlurmStuck(t *testing.T) {
 		if names := c.Must("squeue", "-h", "-t", "all", "-o", "%j"); strings.Contains(names, "warm") && strings.Contains(names, filepath.Base(dir)) {
 			t.Errorf("a job was submitted:\n%s", names)
 		}
-		if said := c.Must(lathe, "status", dir); !strings.Contains(said, ": stuck, 0 of 1 iterations learned") {
+		if said := c.Must(lathe, "status", dir); !strings.Contains(said, ": stuck, 0 of 1 iteration learned") {
 			t.Errorf("lathe status:\n%s", said)
 		}
 	})

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -69,7 +71,7 @@ func Verify(ctx context.Context, out io.Writer, o VerifyOptions) error {
 		return err
 	}
 	first := result.Faults[0]
-	return exitcode.WithHint(exitcode.Dataf("run %q has %d faults; the first: %s: %s", opened.Dir, len(result.Faults), first.Path, first.Problem),
+	return exitcode.WithHint(exitcode.Dataf("run %q has %s; the first: %s: %s", opened.Dir, plural.Count(len(result.Faults), "fault"), first.Path, first.Problem),
 		"%s", first.Mend)
 }
 
@@ -78,15 +80,27 @@ func printVerification(out io.Writer, v verify.Verification) {
 	for _, f := range v.Faults {
 		fmt.Fprintf(out, "%s: %s\n  fix: %s\n", f.Path, f.Problem, f.Mend)
 	}
-	fmt.Fprintf(out, "ledger: %d planned, %d segments, %d trained, %d pending", v.Ledger.Planned, v.Ledger.Segments, v.Ledger.Trained, v.Ledger.Pending)
+	fmt.Fprintf(out, "ledger: %d planned, %s, %d trained, %d pending", v.Ledger.Planned, plural.Count(v.Ledger.Segments, "segment"), v.Ledger.Trained, v.Ledger.Pending)
 	if v.Ledger.Waiting > 0 {
-		fmt.Fprintf(out, ", %d segments waiting for a batch", v.Ledger.Waiting)
+		fmt.Fprintf(out, ", %s waiting for a batch", plural.Count(v.Ledger.Waiting, "segment"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(v.Ledger.Dropped)) {
-		fmt.Fprintf(out, ", %d dropped (%s)", v.Ledger.Dropped[reason], reason)
+		fmt.Fprintf(out, ", %d dropped (%s%s)", v.Ledger.Dropped[reason], reason, byEnvironment(v.Ledger.DroppedOf[reason]))
 	}
 	fmt.Fprintln(out)
 	for _, line := range v.Lineage {
 		fmt.Fprintln(out, line)
 	}
+}
+
+// byEnvironment are counts by environment, after what they are of; nothing for none.
+func byEnvironment(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	if parts == nil {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }

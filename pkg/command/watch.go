@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -226,7 +227,7 @@ func (w *watcher) tellSlow(now time.Time) {
 	w.clear()
 	more := ""
 	if n := len(waits) - 1; n > 0 {
-		more = fmt.Sprintf("; %d more tasks are waiting", n)
+		more = "; and " + plural.Count(n, "more task")
 	}
 	fmt.Fprintf(w.out, "lathe: %s is waiting on %s: %s%s\n", waits[0].Task, waits[0].Host, waits[0].Message, more)
 }

@@ -69,7 +69,7 @@ func TestSlowProgramInProgress(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		var out strings.Builder
 		w := &watcher{out: &out, terminal: terminal, run: r, started: now, resumed: -1, stage: "score-000001"}
-		want := "lathe: score-000001-00000 is waiting on n1: the program ./slow hangs; 1 more tasks are waiting\n"
+		want := "lathe: score-000001-00000 is waiting on n1: the program ./slow hangs; and 1 more task\n"
 		w.show(true)
 		w.show(true)
 		if n := strings.Count(out.String(), want); n != 1 {

@@ -73,15 +73,16 @@ func describe(v reflect.Value, prefix string) []Field {
 			f.Doc = docOf(own.docs)
 		}
 		inner := own.present()
+		menu, isMenu := menuOf(inner)
 		switch kind := own.value.Kind(); {
+		case isMenu:
+			f.Type, f.Default = describeMenu(own.value, menu)
 		case kind == reflect.Pointer && inner.Kind() != reflect.Struct:
 			f.Type, f.Default = describeType(inner.Type()), "null"
 		case kind == reflect.Pointer:
 			f.Group, f.Default = true, "null"
 		case kind == reflect.Struct:
 			f.Group = true
-		case kind == reflect.Slice && own.value.Type().Elem() == reflect.TypeFor[Pick]():
-			// below
 		default:
 			var b strings.Builder
 			if kind == reflect.String {
@@ -94,16 +95,9 @@ func describe(v reflect.Value, prefix string) []Field {
 		if f.Group && f.Doc == "" {
 			f.Doc = docOf(docKey{inner.Type().PkgPath(), inner.Type().Name()})
 		}
-		menu, isMenu := menuOf(own.value)
-		if isMenu {
-			picks := own.value.Convert(reflect.TypeFor[[]Pick]()).Interface().([]Pick)
-			f.Type, f.Default = "list of names, or of {NAME: SETTINGS}", Short(picks, menu.Offers())
-			if isSingle(own.value) && len(picks) == 1 {
-				f.Type, f.Default = "name, or {NAME: SETTINGS}", picks[0].short(menu.Offers())
-			}
-		}
 		fields = append(fields, f)
 		switch {
+		case isMenu && own.value.Kind() == reflect.Pointer: // in the place of another, which is described
 		case isMenu:
 			for _, offer := range menu.Offers() {
 				settings := reflect.ValueOf(offer.Settings).Elem()
@@ -117,6 +111,22 @@ func describe(v reflect.Value, prefix string) []Field {
 		}
 	}
 	return fields
+}
+
+// describeMenu says what a list of picks, or a pointer to one, looks like, and writes it.
+func describeMenu(v reflect.Value, menu Menu) (form, text string) {
+	const list = "list of names, or of {NAME: SETTINGS}"
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return list, "null"
+		}
+		v = v.Elem()
+	}
+	picks := v.Convert(reflect.TypeFor[[]Pick]()).Interface().([]Pick)
+	if isSingle(v) && len(picks) == 1 {
+		return "name, or {NAME: SETTINGS}", picks[0].short(menu.Offers())
+	}
+	return list, Short(picks, menu.Offers())
 }
 
 func describeType(t reflect.Type) string {

@@ -14,6 +14,7 @@ type Spec struct {
 	Reward    Choice
 	Overlong  *Overlong // with its lengths written out; nil for none
 	Select    Selection
+	SelectOf  map[string]Selection // by environment, in the place of Select; none where none has its own
 	Advantage Choice
 	Factors   []Choice // on the advantage
 	Weights   []Choice // factors on the weight
@@ -48,6 +49,12 @@ func New(spec Spec) (Composition, error) {
 	}
 	if c.Select, err = spec.Select.choices(); err != nil {
 		return c, err
+	}
+	c.SelectOf = make(map[string][]Select, len(spec.SelectOf))
+	for name, own := range spec.SelectOf {
+		if c.SelectOf[name], err = own.choices(); err != nil {
+			return c, err
+		}
 	}
 	if c.Factors, err = makeAll(FactorAxis, spec.Factors); err != nil {
 		return c, err

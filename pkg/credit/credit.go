@@ -13,7 +13,6 @@ package credit
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -234,8 +233,9 @@ type TurnFactor interface {
 type Composition struct {
 	Segments  Segments
 	Reward    Reward
-	Overlong  *Overlong // added to rewards; nil for nothing
-	Select    []Select  // in order: of several reasons the first counts
+	Overlong  *Overlong           // added to rewards; nil for nothing
+	Select    []Select            // in order: of several reasons the first counts
+	SelectOf  map[string][]Select // by environment, in the place of Select
 	Advantage Advantage
 	Factors   []Factor
 	Weights   []Factor // on the weights, by segment
@@ -267,7 +267,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	for g := range segments {
 		dropUnlearnable(segments[g], learnedReward)
 	}
-	if c.Select, stats, err = prepared(c.Select, iteration, stats, groups, segments); err != nil {
+	if stats, err = c.prepare(iteration, stats, groups, segments); err != nil {
 		return nil, nil, err
 	}
 	for g, group := range groups {
@@ -296,30 +296,10 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	return segments, stats, nil
 }
 
-// prepared are the choices of select for an iteration.
-func prepared(choices []Select, iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) (ready []Select, next []shard.Stat, err error) {
-	ready, next = slices.Clone(choices), stats
-	for i, choice := range choices {
-		stateful, ok := unmasked(choice).(StatefulSelect)
-		if !ok {
-			continue
-		}
-		bound, kept, err := stateful.Prepare(iteration, next, groups, segments)
-		if err != nil {
-			return nil, nil, fmt.Errorf("choosing what is trained on: %w", err)
-		}
-		if _, masked := choices[i].(masking); masked {
-			bound = masking{bound}
-		}
-		ready[i], next = bound, kept
-	}
-	return ready, next, nil
-}
-
 // MasksTurn reports whether a turn of a trace has no gradient, whatever becomes of
-// its segment.
-func (c Composition) MasksTurn(t Trace, turn int) bool {
-	for _, choice := range c.Select {
+// its segment. environment is that of the trace.
+func (c Composition) MasksTurn(environment string, t Trace, turn int) bool {
+	for _, choice := range c.selectOf(environment) {
 		if mask, ok := unmasked(choice).(TurnMask); ok && mask.MaskTurn(t, turn) {
 			return true
 		}
@@ -332,7 +312,7 @@ func (c Composition) maskTurns(group Group, segments []Segment) {
 	for i := range segments {
 		s := &segments[i]
 		for turn := s.First; turn <= s.Last; turn++ {
-			if !c.MasksTurn(group.Traces[s.Trace], turn) {
+			if !c.MasksTurn(group.Instance.Env, group.Traces[s.Trace], turn) {
 				continue
 			}
 			if s.MaskedTurns == nil {
@@ -439,7 +419,7 @@ func (c Composition) reason(group Group, segments []Segment, at int, when When) 
 	case !outcome.Policys():
 		return ReasonInfra
 	}
-	for _, choice := range c.Select {
+	for _, choice := range c.selectOf(group.Instance.Env) {
 		if choice.When() != when {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shares"
 )
@@ -15,16 +14,13 @@ import (
 //go:embed mix.go
 var mixSource string
 
-var _ = config.Docs[Mix](mixSource)
+var _ = config.Docs[Part](mixSource)
 
 // MixName is that of several environments in one run, in recipes.
 const MixName = "mixed"
 
-// Mix are the environments of one run. A recipe may write the list in the place of the
-// section env.
-type Mix struct {
-	Of []Part `yaml:"of"` // the environments; section env may be this list itself
-}
+// Mix are the environments of one run.
+type Mix []Part
 
 // Part is one environment of several. Its other fields are those of the section env of
 // a recipe of it alone.
@@ -75,35 +71,20 @@ func (p Part) Called() string {
 	return p.As
 }
 
-// Find is the environment of a name in the run.
-func (m *Mix) Find(name string) (Part, bool) {
-	at := slices.IndexFunc(m.Of, func(p Part) bool { return p.Called() == name })
-	if at < 0 {
-		return Part{}, false
+// Setup makes one environment of them.
+func (m Mix) Setup() (Setup, error) {
+	s := Setup{
+		Data: &struct{}{}, Load: m.load,
+		New: func(tasks *TaskSet, folder string) (Env, error) { return m.make(tasks, folder) },
 	}
-	return m.Of[at], true
-}
-
-func init() {
-	Axis.Register(registry.Choice[Setup]{
-		Name: MixName, Summary: "several environments in one run, each with a share of the prompts",
-		Settings: func() any { return &Mix{} },
-		Make: func(settings any) (Setup, error) {
-			m := settings.(*Mix)
-			s := Setup{
-				Data: &struct{}{}, Load: m.load,
-				New: func(tasks *TaskSet, folder string) (Env, error) { return m.make(tasks, folder) },
-			}
-			for _, p := range m.Of {
-				own, err := p.make()
-				if err != nil {
-					return Setup{}, err
-				}
-				s.add(own)
-			}
-			return s, nil
-		},
-	})
+	for _, p := range m {
+		own, err := p.make()
+		if err != nil {
+			return Setup{}, err
+		}
+		s.add(own)
+	}
+	return s, nil
 }
 
 // add makes a setup one that is good for another environment too.
@@ -159,10 +140,10 @@ func (p Part) ownSplit(joint Split) Split {
 }
 
 // load reads the tasks of all environments.
-func (m *Mix) load(_ any, seed uint64, folder string) (*TaskSet, error) {
+func (m Mix) load(_ any, seed uint64, folder string) (*TaskSet, error) {
 	joint := NewTaskSet(MixName)
 	joint.parts = map[string]*TaskSet{}
-	for _, p := range m.Of {
+	for _, p := range m {
 		setup, err := p.make()
 		if err != nil {
 			return nil, err
@@ -217,10 +198,10 @@ func problems(tasks []Task) (texts []string) {
 
 // addTest makes the test split of those of the environments, in the order of their
 // shares, while each has problems left.
-func (s *TaskSet) addTest(m *Mix) {
+func (s *TaskSet) addTest(m Mix) {
 	var weights []float64
 	var left [][]Task
-	for _, p := range m.Of {
+	for _, p := range m {
 		if tasks := s.splits[p.jointSplit(Test)]; len(tasks) > 0 {
 			weights, left = append(weights, p.Weight), append(left, tasks)
 		}
@@ -246,10 +227,10 @@ type mixed struct {
 	parts  map[string]Env // those that have tasks, by their names in the run
 }
 
-func (m *Mix) make(tasks *TaskSet, folder string) (Env, error) {
+func (m Mix) make(tasks *TaskSet, folder string) (Env, error) {
 	joint := &mixed{TaskSet: tasks, parts: map[string]Env{}}
 	tasks.weights = map[string]float64{}
-	for _, p := range m.Of {
+	for _, p := range m {
 		setup, err := p.make()
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shares"
 )
@@ -216,7 +217,7 @@ func (s *TaskSet) elsewhere(split Split, id string) bool {
 
 // KeepApart refuses tasks of a split that ask what a task to train on asks, or leaves
 // them out where the recipe says skip_repeated: what is held out must not be trained
-// on. where is the split's section of the recipe, and what its tasks are called.
+// on. where is the split's section of the recipe, and what one of its tasks is called.
 func (s *TaskSet) KeepApart(split Split, where, what string, skipRepeated bool, asks func(Task) string) error {
 	trained := make(map[string]string, len(s.splits[Train]))
 	for _, t := range s.splits[Train] {
@@ -233,7 +234,7 @@ func (s *TaskSet) KeepApart(split Split, where, what string, skipRepeated bool, 
 		return repeated
 	})
 	if shared > 0 {
-		return exitcode.Dataf("%s shares %d %s with data.train (%s): remove them from one of the two, or set %s.skip_repeated", where, shared, what, first, where)
+		return exitcode.Dataf("%s shares %s with data.train (%s): remove what they share from one of the two, or set %s.skip_repeated", where, plural.Count(shared, what), first, where)
 	}
 	return nil
 }

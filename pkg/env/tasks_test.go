@@ -54,12 +54,12 @@ func TestTaskSet(t *testing.T) {
 		return set
 	}
 	asks := func(task env.Task) string { return task.Question }
-	err := fresh().KeepApart(env.Test, "data.test", "questions", false, asks)
-	if want := `data.test shares 1 questions with data.train ("b" is "a")`; exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
+	err := fresh().KeepApart(env.Test, "data.test", "question", false, asks)
+	if want := `data.test shares 1 question with data.train ("b" is "a")`; exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want) {
 		t.Errorf("a question that is trained on: %v, want %s", err, want)
 	}
 	set := fresh()
-	if err := set.KeepApart(env.Test, "data.test", "questions", true, asks); err != nil {
+	if err := set.KeepApart(env.Test, "data.test", "question", true, asks); err != nil {
 		t.Fatal(err)
 	}
 	if _, kept := set.Task("c"); !kept {

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,13 +90,23 @@ func (r *Recipe) Method() ([]Choice, error) {
 		{"evaluation", chain(r.Evaluation.Scaffold, r.Evaluation.Steps, r.Evaluation.Seconds)},
 		{"segments", one(spec.Segments, credit.SegmentsAxis)},
 		{"reward", one(spec.Reward, credit.RewardAxis)},
-		{"select", spec.Select.String()},
+		{"select", selections(spec)},
 		{"preset", r.Preset},
 		{"advantage", beside(spec.Advantage.Name, advantage)},
 		{"factors", r.Factors.String()},
 		{"weight", one(r.Weight.Choice(), credit.WeightAxis)},
 		{"loss", beside(r.Loss.Kind, loss)},
 	}, nil
+}
+
+// selections is what the recipe selects, and what environments select that have a choice
+// of their own.
+func selections(spec credit.Spec) string {
+	text := spec.Select.String()
+	for _, name := range slices.Sorted(maps.Keys(spec.SelectOf)) {
+		text += "; " + name + ": " + spec.SelectOf[name].String()
+	}
+	return text
 }
 
 func one[T any](c credit.Choice, axis *registry.Registry[T]) string {
@@ -139,13 +150,17 @@ func (r *Recipe) Composition() []Axis {
 	for _, pick := range r.Factors {
 		factors = append(factors, pick.Name)
 	}
+	selected := r.Select.Names()
+	for _, own := range r.CreditSpec().SelectOf {
+		selected = append(selected, own.Names()...)
+	}
 	chosen := map[string][]string{
 		"environment": {r.Env.Name},
 		"curriculum":  {r.Curriculum.Name},
 		"scaffold":    {r.Scaffold.Name, r.Evaluation.Scaffold},
 		"segments":    {r.Segments.Choice().Name},
 		"reward":      {r.Reward.Name},
-		"select":      credit.Ordered(r.Select.Names()),
+		"select":      credit.Ordered(selected),
 		"advantage":   {r.Advantage.Name},
 		"factors":     factors,
 		"weight":      {r.Weight.Choice().Name},

@@ -17,6 +17,9 @@ func TestFingerprint(t *testing.T) {
 		}
 		return resolved.Recipe.Fingerprint()
 	}
+	if of("preset=grpo") != of("preset=verl-grpo") {
+		t.Error("preset grpo is not that which it stands for")
+	}
 	same, own := of(), ""
 	for setting, differs := range map[string]bool{
 		"name=other": false, "description=other": false, "resources.threads=3": false, "policy.compute=float32": false,

@@ -97,16 +97,25 @@ func (r *Recipe) oldSpelling(factors []string, bonus bool) []string {
 			lines = append(append(lines, text[at:]...), oldList("loss.weights", names(weights))...)
 			lines = append(lines, settingsOf("loss", []credit.Choice{r.Weight.Choice()}, credit.WeightAxis.Variants())...)
 			lines = append(lines, settingsOf("loss", weights, credit.FactorAxis.Variants())...)
-		case "evaluation":
-			for _, line := range text { // a set without a role was one
-				lines = append(lines, strings.ReplaceAll(line, "\n    role: "+RoleBenchmark, ""))
-			}
+		case "env": // no environment of several had a select of its own
+			lines = append(lines, without("\n    select: null", text)...)
+		case "evaluation": // a set without a role was one
+			lines = append(lines, without("\n    role: "+RoleBenchmark, text)...)
 		case "factors", "weight":
 		default:
 			lines = append(lines, text...)
 		}
 	}
 	return lines
+}
+
+// without are the lines without what a later version added to them.
+func without(added string, lines []string) []string {
+	rest := slices.Clone(lines)
+	for i, line := range rest {
+		rest[i] = strings.ReplaceAll(line, added, "")
+	}
+	return rest
 }
 
 func respelt(lines []string, from, to string) []string {

@@ -134,7 +134,7 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 	}
 	chosen := lookup(layers, settings, "", "preset")
 	if chosen.found {
-		r.Preset = preset.Named(chosen.text)
+		r.Preset = chosen.text
 	}
 	if err := r.applyPreset(); err != nil {
 		return chosen.report(err)
@@ -177,6 +177,7 @@ func (r *Recipe) merge(layers []*layer, settings []string, other func(path, owne
 			return err
 		}
 	}
+	r.Preset = preset.Named(r.Preset)
 	return nil
 }
 

@@ -62,6 +62,9 @@ func (r *Recipe) CreditSpec() credit.Spec {
 		Weights:   r.Factors.On(credit.MultipliesWeight),
 		Clip:      r.Advantage.Clip,
 	}
+	if mix := r.Env.Mix(); mix != nil {
+		spec.SelectOf = mix.selects()
+	}
 	if r.Reward.Overlong != nil {
 		resolved := r.Reward.Overlong.Resolved(r.Rollout.MaxNewTokens)
 		spec.Overlong = &resolved

@@ -1,23 +1,77 @@
 package recipe
 
 import (
+	_ "embed"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/registry"
 	"github.com/lathe-rl/lathe/pkg/shares"
 )
+
+//go:embed mix.go
+var mixSource string
+
+var _ = config.Docs[Mix](mixSource)
+
+// Mix are the environments of a run that has several. A recipe may write the list in the
+// place of the section env.
+type Mix struct {
+	Of []Part `yaml:"of"` // the environments; section env may be this list itself
+}
+
+// Part is one environment of several.
+type Part struct {
+	env.Part `yaml:",inline"`
+	Select   *credit.Selection `yaml:"select"` // what of it is trained on, in the form and in the place of the recipe's select; null: as the recipe's
+}
+
+func init() {
+	env.Axis.Register(registry.Choice[env.Setup]{
+		Name: env.MixName, Summary: "several environments in one run, each with a share of the prompts",
+		Settings: func() any { return &Mix{} },
+		Make: func(settings any) (env.Setup, error) {
+			var parts env.Mix
+			for _, p := range settings.(*Mix).Of {
+				parts = append(parts, p.Part)
+			}
+			return parts.Setup()
+		},
+	})
+}
+
+// Find is the environment of a name in the run.
+func (m *Mix) Find(name string) (Part, bool) {
+	at := slices.IndexFunc(m.Of, func(p Part) bool { return p.Called() == name })
+	if at < 0 {
+		return Part{}, false
+	}
+	return m.Of[at], true
+}
+
+// selects are the environments' own choices of select, by their names in the run.
+func (m *Mix) selects() map[string]credit.Selection {
+	own := map[string]credit.Selection{}
+	for _, p := range m.Of {
+		if p.Select != nil {
+			own[p.Called()] = *p.Select
+		}
+	}
+	return own
+}
 
 // List is the field that section env is where it is written as a list.
 func (Env) List() string { return "of" }
 
 // Mix are the environments where there are several; nil where there is one.
-func (e Env) Mix() *env.Mix {
-	mix, _ := e.Settings.(*env.Mix)
+func (e Env) Mix() *Mix {
+	mix, _ := e.Settings.(*Mix)
 	return mix
 }
 
@@ -52,7 +106,7 @@ func (e Env) String() string {
 }
 
 // mixture is the curriculum over several environments.
-func (r *Recipe) mixture(mix *env.Mix) (curriculum.Curriculum, error) {
+func (r *Recipe) mixture(mix *Mix) (curriculum.Curriculum, error) {
 	var weights []float64
 	for _, p := range mix.Of {
 		weights = append(weights, p.Weight)
@@ -61,7 +115,7 @@ func (r *Recipe) mixture(mix *env.Mix) (curriculum.Curriculum, error) {
 }
 
 // checkMix checks the environments of a list, each as in a recipe of its own.
-func (r *Recipe) checkMix(c *config.Checker, mix *env.Mix) {
+func (r *Recipe) checkMix(c *config.Checker, mix *Mix) {
 	if len(mix.Of) == 0 {
 		c.Add("env.of", nil, "names no environment")
 	}
@@ -100,11 +154,15 @@ func (r *Recipe) checkMix(c *config.Checker, mix *env.Mix) {
 		}
 		of := config.NewChecker(&own)
 		own.checkEnv(of)
+		if p.Select != nil {
+			own.Select = *p.Select
+			own.Select.Validate(of)
+		}
 		c.Take(of, func(path string) string {
 			switch section, rest, _ := strings.Cut(path, "."); section {
 			case "env":
 				return field + "." + rest
-			case "data":
+			case "data", "select":
 				return field + "." + path
 			}
 			return path

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
@@ -104,5 +106,43 @@ func TestMixed(t *testing.T) {
 	some := slices.DeleteFunc(slices.Clone(rows), func(row shard.TaskRow) bool { return row.Env == "sums" })
 	if part, err := r.EnvFromRows("", some); err != nil || len(part.Set().Tasks(env.Train)) != 20 {
 		t.Errorf("from the rows of one environment: %v", err)
+	}
+}
+
+// TestSelectOfEnvironments: an entry may have a select of its own, and one that has none
+// leaves what the recipe learns by as it was.
+func TestSelectOfEnvironments(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "mixed.yaml")
+	must.Do(t, os.WriteFile(path, []byte(mixedRecipe), 0o600))
+	plain := must.Get(recipe.Load(path, nil))(t)
+	if own := plain.Recipe.CreditSpec().SelectOf; len(own) > 0 {
+		t.Errorf("no entry has a select, and these have: %v", own)
+	}
+	chosen := must.Get(recipe.Load(path, []string{"env.of.0.select=[]", "env.of.1.select=[overlong, {min_group: {responses: 4}}]"}))(t)
+	want := map[string]credit.Selection{"sums": nil, "sort": credit.Named(credit.ReasonOverlong).With(credit.ReasonMinGroup, &credit.MinGroup{Responses: 4})}
+	back := must.Get(recipe.Parse(chosen.YAML))(t)
+	for _, r := range []*recipe.Recipe{&chosen.Recipe, back} {
+		if diff := cmp.Diff(want, r.CreditSpec().SelectOf); diff != "" {
+			t.Errorf("select of the entries (-want +got):\n%s", diff)
+		}
+	}
+	if plain.Recipe.Fingerprint() == back.Fingerprint() {
+		t.Error("a select of an entry changes nothing of the fingerprint")
+	}
+	for _, c := range must.Get(back.Method())(t) {
+		if want := back.Select.String() + "; sort: [overlong, {min_group: {responses: 4}}]; sums: []"; c.Axis == "select" && c.Text != want {
+			t.Errorf("composed as %s, want %s", c.Text, want)
+		}
+	}
+	for setting, want := range map[string]string{
+		"env.of.1.select=[overlon]":                         `env.of.1.select.0: there is no choice "overlon"; did you mean "overlong"?`,
+		"env.of.1.select=[{min_group: {responses: 9}}]":     "env.of.1.select.min_group.responses: must not be above rollout.group 8, or every group is dropped (9)",
+		"env.of.1.select=[{min_advantage: {magnitude: 0}}]": "env.of.1.select.min_advantage.magnitude: must be above 0 (0)",
+		"env.of.1.select=overlong":                          "want a list such as [NAME, {NAME: {SETTING: VALUE}}]",
+	} {
+		if _, err := recipe.Load(path, []string{setting}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", setting, err, want)
+		}
 	}
 }

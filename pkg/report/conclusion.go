@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // conclusion is one sentence of what the run came to: how the held-out score of first
@@ -31,7 +33,7 @@ func conclusion(s Summary) string {
 		sentence = "So far: " + sentence
 	}
 	if delta := value(after, deltaOf); s.Steps > 0 && delta != nil {
-		sentence += fmt.Sprintf("; %d %s changed that by %s points", s.Steps, plural(s.Steps, "revision"), change(delta))
+		sentence += fmt.Sprintf("; %d %s changed that by %s points", s.Steps, plural.Noun(s.Steps, "revision"), change(delta))
 		if b := value(before, deltaOf); b != nil {
 			sentence += fmt.Sprintf(" (by %s before)", change(b))
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -88,7 +89,7 @@ func headlines(s Summary) []headline {
 		{change(difference(was, is)), "points", "gained " + by},
 	}
 	if s.Steps > 0 {
-		list = append(list, headline{change(value(after, deltaOf)), "points", fmt.Sprintf("Δ over %d %s, %s", s.Steps, plural(s.Steps, "revision"), of)})
+		list = append(list, headline{change(value(after, deltaOf)), "points", fmt.Sprintf("Δ over %d %s, %s", s.Steps, plural.Noun(s.Steps, "revision"), of)})
 	}
 	for i := range list {
 		if list[i].Number == unknown {
@@ -121,7 +122,7 @@ func accuracyRows(s Summary) [][]string {
 		rows = append(rows, []string{fmt.Sprintf("after revision %d", step), percent(was), percent(is), change(difference(was, is))})
 	}
 	if s.Steps > 0 {
-		rows = append(rows, row(fmt.Sprintf("Δ over %d %s", s.Steps, plural(s.Steps, "revision")), func(v *Version) string {
+		rows = append(rows, row(fmt.Sprintf("Δ over %d %s", s.Steps, plural.Noun(s.Steps, "revision")), func(v *Version) string {
 			return changeWithError(value(v, deltaOf), value(v, func(v Version) *float64 { return v.DeltaKStandardError }))
 		}, change(difference(value(before, deltaOf), value(after, deltaOf)))))
 	}
@@ -228,7 +229,11 @@ func ledgerRows(s Summary) [][]string {
 		{"trained on", grouped(int64(s.Ledger.Trained))},
 	}...)
 	for _, reason := range byCount(s.Ledger.Dropped) {
-		rows = append(rows, []string{"dropped: " + reason, grouped(int64(s.Ledger.Dropped[reason]))})
+		n := grouped(int64(s.Ledger.Dropped[reason]))
+		if of := counts(s.Ledger.DroppedOf[reason]); of != "" {
+			n += " (" + of + ")"
+		}
+		rows = append(rows, []string{"dropped: " + reason, n})
 	}
 	rows = append(rows, []string{"pending", grouped(int64(s.Ledger.Pending))})
 	if s.Ledger.Waiting > 0 {
@@ -331,10 +336,10 @@ func said(s Summary) []string {
 		if s.LeftOutShards == 1 {
 			verb = "was"
 		}
-		words = append(words, fmt.Sprintf("%d %s used up the attempts and %s left out; the responses are in the ledger as dropped.", s.LeftOutShards, plural(s.LeftOutShards, "shard"), verb))
+		words = append(words, fmt.Sprintf("%d %s used up the attempts and %s left out; the responses are in the ledger as dropped.", s.LeftOutShards, plural.Noun(s.LeftOutShards, "shard"), verb))
 	}
 	if n := len(s.Ledger.Problems); n > 0 {
-		words = append(words, fmt.Sprintf("The ledger has %d %s: see lathe verify.", n, plural(n, "contradiction")))
+		words = append(words, fmt.Sprintf("The ledger has %d %s: see lathe verify.", n, plural.Noun(n, "contradiction")))
 	}
 	return words
 }

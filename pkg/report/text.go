@@ -11,6 +11,7 @@ import (
 
 	"github.com/guptarohit/asciigraph"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -81,9 +82,9 @@ func (t *textReport) head() {
 	t.line("%s", strings.Join(choices, " · "))
 	hosts := ""
 	if s.HostCount != nil {
-		hosts = fmt.Sprintf(", %d %s", *s.HostCount, plural(*s.HostCount, "host"))
+		hosts = fmt.Sprintf(", %d %s", *s.HostCount, plural.Noun(*s.HostCount, "host"))
 	}
-	t.line("%s: %d of %d %s%s%s", stateWords(s), s.IterationsDone, s.Iterations, plural(s.Iterations, "iteration"), hosts, leftOutWords(s))
+	t.line("%s: %d of %d %s%s%s", stateWords(s), s.IterationsDone, s.Iterations, plural.Noun(s.Iterations, "iteration"), hosts, leftOutWords(s))
 	if c := conclusion(s); c != "" {
 		t.line("%s", c)
 	}
@@ -106,14 +107,7 @@ func leftOutWords(s Summary) string {
 	if s.LeftOutShards == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d %s left out", s.LeftOutShards, plural(s.LeftOutShards, "shard"))
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
+	return fmt.Sprintf(", %d %s left out", s.LeftOutShards, plural.Noun(s.LeftOutShards, "shard"))
 }
 
 // warmStart prints what the warm start did to the loss of rows that it did not learn from.
@@ -141,7 +135,7 @@ func (t *textReport) accuracy() {
 	}
 	if c := s.Corrections; c != nil {
 		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
-			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
+			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural.Noun(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
 	}
 }
 
@@ -245,7 +239,7 @@ func ledgerWords(s Summary) string {
 	}
 	words := grouped(int64(s.Ledger.Planned)) + " responses planned"
 	if n := s.Ledger.Segments; n > s.Ledger.Planned-s.Ledger.Pending {
-		words += ", " + grouped(int64(n)) + " " + plural(n, "segment")
+		words += ", " + grouped(int64(n)) + " " + plural.Noun(n, "segment")
 	}
 	words += fmt.Sprintf(": %s trained on, %s dropped", grouped(int64(s.Ledger.Trained)), grouped(int64(dropped)))
 	if dropped > 0 {
@@ -253,10 +247,10 @@ func ledgerWords(s Summary) string {
 	}
 	words += fmt.Sprintf(", %s pending", grouped(int64(s.Ledger.Pending)))
 	if s.Ledger.Waiting > 0 {
-		words += fmt.Sprintf(", %s %s waiting for a batch", grouped(int64(s.Ledger.Waiting)), plural(s.Ledger.Waiting, "segment"))
+		words += fmt.Sprintf(", %s %s waiting for a batch", grouped(int64(s.Ledger.Waiting)), plural.Noun(s.Ledger.Waiting, "segment"))
 	}
 	if n := len(s.Ledger.Problems); n > 0 {
-		words += fmt.Sprintf("; %d %s: see lathe verify", n, plural(n, "contradiction"))
+		words += fmt.Sprintf("; %d %s: see lathe verify", n, plural.Noun(n, "contradiction"))
 	}
 	return words
 }
@@ -345,7 +339,7 @@ type gradedTable struct {
 func gradedTables(s Summary) (tables []gradedTable) {
 	for i, v := range s.Submissions {
 		if i == 0 || i == len(s.Submissions)-1 {
-			head := fmt.Sprintf("Submissions of policy v%06d to %d %s, %d %s", v.Version, v.Tasks, plural(v.Tasks, "task"), v.Samples, plural(v.Samples, "sample"))
+			head := fmt.Sprintf("Submissions of policy v%06d to %d %s, %d %s", v.Version, v.Tasks, plural.Noun(v.Tasks, "task"), v.Samples, plural.Noun(v.Samples, "sample"))
 			tables = append(tables, gradedTable{head, *webpage.NewTable(submissionRows(v))})
 		}
 	}

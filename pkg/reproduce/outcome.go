@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -193,7 +194,7 @@ func (c Claim) decide(runs []Run) ClaimResult {
 	}
 	if open > 0 {
 		// An outcome of some of the seeds would be a look before the end.
-		o.Why = fmt.Sprintf("%d runs are still to be done", open)
+		o.Why = plural.Count(open, "run") + " still to be done"
 		return o
 	}
 	var differences []float64

@@ -51,9 +51,9 @@ func TestDirections(t *testing.T) {
 	if err := Text(&text, r); err != nil {
 		t.Fatal(err)
 	}
-	const want = `1 claims: 1 too small to say
+	const want = `1 claim: 1 too small to say
 
-t: 2 of 3 runs are done; programs of 3 responses ran out of time, which depends on the machine
+t: 2 of 3 runs done; programs of 3 responses ran out of time, which depends on the machine
   outcome            paper                 ours     numbers                                                     seeds needed: paper / seen   claim
   too small to say   higher: 2 against 1   higher   m: x 1.50 ± 0.707, y 0 ± 0, difference 1.50 [-4.85, 7.85]   5 / 200                      a
 `

@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("with a seed that lacks it: %+v", o)
 	}
 	runs[3].Done = false
-	if o = claim.decide(runs); o.Outcome != NotRun || o.Why != "1 runs are still to be done" || len(o.Values) > 0 {
+	if o = claim.decide(runs); o.Outcome != NotRun || o.Why != "1 run still to be done" || len(o.Values) > 0 {
 		t.Errorf("a look before the end: %+v", o)
 	}
 	claim.Method = "c"

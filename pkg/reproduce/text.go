@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -45,7 +46,7 @@ func (r Reproduction) Head() string {
 			words = append(words, fmt.Sprintf("%d %s", counts[outcome], outcome))
 		}
 	}
-	return fmt.Sprintf("%d claims: %s", claims, strings.Join(words, ", "))
+	return fmt.Sprintf("%s: %s", plural.Count(claims, "claim"), strings.Join(words, ", "))
 }
 
 // Progress says how much of an experiment is done, and how much of that a slower or
@@ -58,7 +59,7 @@ func (e Result) Progress() string {
 		}
 		timeouts += r.Timeouts
 	}
-	text := fmt.Sprintf("%d of %d runs are done", done, len(e.Runs))
+	text := fmt.Sprintf("%d of %s done", done, plural.Count(len(e.Runs), "run"))
 	if timeouts > 0 {
 		text += fmt.Sprintf("; programs of %d responses ran out of time, which depends on the machine", timeouts)
 	}
@@ -91,7 +92,7 @@ func (c Checked) line() string {
 		if high != low {
 			seen += " to " + number(high)
 		}
-		seen = fmt.Sprintf("%s in %d runs", seen, len(c.Values))
+		seen += " in " + plural.Count(len(c.Values), "run")
 	}
 	return fmt.Sprintf("arm %s: %s (%s %s): %s", c.Method, c.Sees, c.Measure, c.Want, seen)
 }

@@ -75,7 +75,7 @@ func TestHeldOutIsApart(t *testing.T) {
 	}
 	data := Data{Train: fromFile("train.jsonl"), HeldOut: []HeldOut{{"validation", fromFile("held.jsonl")}}}
 	_, err := build(short(), data, 1, folder)
-	want := `data.held_out.0 shares 1 questions with data.train ("validation/held/1" is "train/1"): remove them from one of the two, or set data.held_out.0.skip_repeated`
+	want := `data.held_out.0 shares 1 question with data.train ("validation/held/1" is "train/1"): remove what they share from one of the two, or set data.held_out.0.skip_repeated`
 	if exitcode.Code(err) != exitcode.Data || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}

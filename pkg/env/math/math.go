@@ -66,7 +66,7 @@ func load(data *Data, seed uint64, folder string) (*env.TaskSet, error) {
 		}
 	}
 	for _, p := range parts[1:] {
-		if err := l.KeepApart(p.split, p.where, "questions", p.SkipRepeated, func(t env.Task) string { return t.Question }); err != nil {
+		if err := l.KeepApart(p.split, p.where, "question", p.SkipRepeated, func(t env.Task) string { return t.Question }); err != nil {
 			return nil, err
 		}
 	}

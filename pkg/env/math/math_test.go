@@ -100,7 +100,7 @@ func TestNewErrors(t *testing.T) {
 		{"shares", func(_ *Settings, d *Data) { d.Test = otherShare }, exitcode.Usage, `data.train.generate.test_share is 0.2 and data.test.generate.test_share is 0.5: they must be equal, or the splits overlap`},
 		{"variable", func(_ *Settings, d *Data) { d.Train = files("$LATHE_ABSENT_VARIABLE/a.jsonl") }, exitcode.Usage, `data.train.files: the recipe's path "$LATHE_ABSENT_VARIABLE/a.jsonl" needs the environment variable LATHE_ABSENT_VARIABLE, which is not set`},
 		{"twice", func(_ *Settings, d *Data) { d.Train = files("a.jsonl", "sub/a.jsonl") }, exitcode.Data, `data.train: two problems have the id "a/1" ("1+1" and "3+1"): an id starts with its file's name, so rename one of the files, or list it once`},
-		{"shared question", func(_ *Settings, d *Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exitcode.Data, `data.test shares 1 questions with data.train ("b/2" is "a/1"): remove them from one of the two, or set data.test.skip_repeated`},
+		{"shared question", func(_ *Settings, d *Data) { d.Train, d.Test = files("a.jsonl"), files("b.jsonl") }, exitcode.Data, `data.test shares 1 question with data.train ("b/2" is "a/1"): remove what they share from one of the two, or set data.test.skip_repeated`},
 		{"initial", func(e *Settings, _ *Data) { e.Prompts.Initial = "Q" }, exitcode.Usage, `env.prompts.initial is "Q": it must contain {question}`},
 		{"turns", func(e *Settings, _ *Data) { e.MaxTurns = 0 }, exitcode.Usage, `env.max_turns is 0: it must be 1 or more`},
 		{"refine", func(e *Settings, _ *Data) { e.MaxTurns, e.Prompts.Refine = 2, " " }, exitcode.Usage, `env.prompts.refine is empty: env.max_turns 2 needs it`},

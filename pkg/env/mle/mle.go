@@ -19,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // Env is the environment. It is safe for concurrent use.
@@ -74,10 +75,11 @@ func load(data *Data, folder string) (*env.TaskSet, error) {
 			names = append(names, held.Tasks...)
 		}
 	}
-	tasks, err := task.Find(folders, names)
+	tasks, notes, err := task.Find(folders, names)
 	if err != nil {
 		return nil, fmt.Errorf("data.tasks: %w", err)
 	}
+	set.Notes = notes
 	demonstrations, input, err := readDemonstrations(data.Demonstrations, folder)
 	if err != nil {
 		return nil, err
@@ -159,10 +161,10 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (*Env, error) {
 		})}
 	}
 	if _, ranks := settings.humanRank(); ranks && len(unranked) > 0 {
-		tasks.Notes = append(tasks.Notes, fmt.Sprintf("%d tasks have no leaderboard, so env.quality: %s is their place in score_range instead: %s", len(unranked), settings.Quality, strings.Join(unranked, ", ")))
+		tasks.Notes = append(tasks.Notes, fmt.Sprintf("env.quality: %s is the place in score_range for %s without a leaderboard: %s", settings.Quality, plural.Count(len(unranked), "task"), strings.Join(unranked, ", ")))
 	}
 	if _, ranks := settings.humanRank(); !ranks && settings.Reward == "quality" && len(unbounded) > 0 {
-		tasks.Notes = append(tasks.Notes, fmt.Sprintf("%d tasks have no score range, so env.quality: range takes the ends of their leaderboards (to set one: score_range in task.yaml, or env.ranges): %s", len(unbounded), strings.Join(unbounded, ", ")))
+		tasks.Notes = append(tasks.Notes, fmt.Sprintf("env.quality: range takes the ends of the leaderboard for %s without a score range (to set one: score_range in task.yaml, or env.ranges): %s", plural.Count(len(unbounded), "task"), strings.Join(unbounded, ", ")))
 	}
 	// A program takes longer where there is more to learn from.
 	tasks.Cost = func(id string) float64 {

@@ -109,7 +109,7 @@ type Grammar struct {
 
 // Data says which tasks there are.
 type Data struct {
-	Tasks []string `yaml:"tasks" path:"file"` // folders of tasks: each has a task.yaml, or folders with one; $NAME is taken from the environment
+	Tasks []string `yaml:"tasks" path:"file"` // folders of tasks: each has a task.yaml, or folders with one; of two tasks of one name the first is taken, and a note says so; $NAME is taken from the environment
 	Train []string `yaml:"train"`             // names, patterns that end with *, or lists: list:NAME of data/mle/lists, such as list:mle-bench-low, or list:FILE.txt with a name in each line; empty for those whose task.yaml says split: train
 	Test  []string `yaml:"test"`              // likewise; empty for those whose task.yaml says split: test. What is here is not trained on
 

@@ -141,7 +141,7 @@ func (l *loader) load() error {
 // keepApart keeps what is held out apart from what is trained on. What differs in an
 // answer or another column asks something else.
 func (l *loader) keepApart() error {
-	return l.KeepApart(env.Test, "data.test", "tasks", l.data.Test.SkipRepeated, func(task env.Task) string {
+	return l.KeepApart(env.Test, "data.test", "task", l.data.Test.SkipRepeated, func(task env.Task) string {
 		k, _ := read(l.TaskSet, task)                                                                    // as it was written
 		text, _ := plainjson.Line([]any{task.Question, k.source.Messages, task.Answer, k.source.Answer}) // texts always can be
 		return string(text)

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // maxLineBytes bounds a line of a file of tasks.
@@ -80,7 +81,7 @@ func disjoint(train, test []problem) error {
 		}
 	}
 	if shared > 0 {
-		return exitcode.Dataf("data.test.files shares %d tasks with data.train.files (%s): remove them from one of the two", shared, first)
+		return exitcode.Dataf("data.test.files shares %s with data.train.files (%s): remove what they share from one of the two", plural.Count(shared, "task"), first)
 	}
 	return nil
 }

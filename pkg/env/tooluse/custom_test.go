@@ -352,7 +352,7 @@ func TestSplitsShareNoTask(t *testing.T) {
 {"id": "b", "turns": ["Look."]}
 `
 	for test, want := range map[string]string{
-		`{"id": "c", "turns": ["Pay."], "state": { "purse":9 }, "truth": [[{"name": "pay", "args": {"amount":3}}]]}`:     `shares 1 tasks with data.train.files ("c" is "a")`,
+		`{"id": "c", "turns": ["Pay."], "state": { "purse":9 }, "truth": [[{"name": "pay", "args": {"amount":3}}]]}`:     `shares 1 task with data.train.files ("c" is "a")`,
 		`{"id": "c", "turns": ["Pay."], "state": {"purse": 8}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}`:     "",
 		`{"id": "c", "turns": ["Pay."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 4}}]]}`:     "",
 		`{"id": "c", "turns": ["Pay now."], "state": {"purse": 9}, "truth": [[{"name": "pay", "args": {"amount": 3}}]]}`: "",

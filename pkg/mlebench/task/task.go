@@ -341,16 +341,15 @@ func (t *Task) HumanRank(formula mlebench.HumanRank, score float64, both bool) f
 
 // Find opens the tasks of folders, sorted by name: a folder that has a task.yaml is a
 // task, and one that has none is searched for tasks one folder down. names
-// chooses tasks (shell patterns); none is all. Two tasks of one name are an
-// error, as is a name that no task has.
-func Find(folders, names []string) ([]*Task, error) {
-	var tasks []*Task
+// chooses tasks (shell patterns); none is all. Of two tasks of one name the first found
+// counts, which notes say. A name that no task has is an error.
+func Find(folders, names []string) (tasks []*Task, notes []string, err error) {
 	byName := map[string]string{}
 	used := map[string]bool{}
 	for _, folder := range folders {
 		paths, err := taskFolders(folder)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, path := range paths {
 			if len(names) > 0 && !config.Matches(filepath.Base(path), names) {
@@ -358,12 +357,15 @@ func Find(folders, names []string) ([]*Task, error) {
 			}
 			t, err := Open(path)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if other, twice := byName[t.Name]; twice {
-				return nil, exitcode.Dataf("two tasks have the name %q: %q and %q", t.Name, other, path)
+			if first, twice := byName[t.Name]; twice {
+				if first != t.Folder {
+					notes = append(notes, fmt.Sprintf("two tasks have the name %q: %q, which comes first, is taken, and %q is left out", t.Name, first, t.Folder))
+				}
+				continue
 			}
-			byName[t.Name] = path
+			byName[t.Name] = t.Folder
 			for _, name := range names {
 				used[name] = used[name] || config.Matches(filepath.Base(path), []string{name})
 			}
@@ -372,10 +374,10 @@ func Find(folders, names []string) ([]*Task, error) {
 	}
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return used[name] })
 	if slices.Sort(missing); len(missing) > 0 {
-		return nil, exitcode.Usagef("there is no task %q in %s", strings.Join(slices.Compact(missing), `", "`), strings.Join(folders, ", "))
+		return nil, nil, exitcode.Usagef("there is no task %q in %s", strings.Join(slices.Compact(missing), `", "`), strings.Join(folders, ", "))
 	}
 	slices.SortFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name, b.Name) })
-	return tasks, nil
+	return tasks, notes, nil
 }
 
 // taskFolders lists the folders with a task.yaml: this one, or those in it.

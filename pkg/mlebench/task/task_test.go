@@ -364,24 +364,37 @@ func TestFind(t *testing.T) {
 	if err := os.Rename(two, rename); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := Find([]string{one, rename}, nil)
+	tasks, _, err := Find([]string{one, rename}, nil)
 	if err != nil || len(tasks) != 2 || tasks[0].Name != "corn" || tasks[1].Name != "seeds" {
 		t.Errorf("found %d tasks, %v; want corn and seeds", len(tasks), err)
 	}
-	if tasks, err := Find([]string{filepath.Dir(one)}, []string{"s*"}); err != nil || len(tasks) != 1 {
+	if tasks, _, err := Find([]string{filepath.Dir(one)}, []string{"s*"}); err != nil || len(tasks) != 1 {
 		t.Errorf("found %d tasks by pattern, %v; want seeds", len(tasks), err)
+	}
+	// A folder named twice is one task; of two of one name the first counts, which is said.
+	other := write(t, files())
+	tasks, notes, err := Find([]string{other, filepath.Dir(one)}, nil)
+	if err != nil || len(tasks) != 2 || tasks[1].Folder != other {
+		t.Errorf("found %d tasks, %v; want corn, and the seeds of %s", len(tasks), err, other)
+	}
+	said := fmt.Sprintf("two tasks have the name \"seeds\": %q, which comes first, is taken, and %q is left out", other, one)
+	if diff := cmp.Diff([]string{said}, notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	if tasks, notes, err = Find([]string{one, filepath.Dir(one)}, nil); err != nil || len(tasks) != 2 || notes != nil {
+		t.Errorf("a folder named twice: %d tasks, notes %q, %v", len(tasks), notes, err)
 	}
 	for _, c := range []struct {
 		folders, names []string
 		code           int
 		message        string
 	}{
-		{[]string{one, filepath.Dir(one)}, nil, exitcode.Data, "two tasks have the name"},
+
 		{[]string{one}, []string{"wheat"}, exitcode.Usage, "there is no task \"wheat\""},
 		{[]string{t.TempDir()}, nil, exitcode.Data, "has no task"},
 		{[]string{filepath.Join(one, "nowhere")}, nil, exitcode.Data, "no such file"},
 	} {
-		if _, err := Find(c.folders, c.names); exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.message) {
+		if _, _, err := Find(c.folders, c.names); exitcode.Code(err) != c.code || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%q %q: %v; want code %d and %q", c.folders, c.names, err, c.code, c.message)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/prune"
@@ -141,7 +142,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	groups, left := Within(ByNode(ready, view.live), budget)
 	if left > 0 {
-		a.Log("%d tasks are left for later: the queue takes %d jobs of yours, which all your runs share", left, limits.MaxSubmit)
+		a.Log("left for later: %s; the queue takes %d jobs of yours, which all your runs share", plural.Count(left, "task"), limits.MaxSubmit)
 	}
 	full := false // the queue
 	for _, group := range groups {
@@ -402,7 +403,7 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 			s.Gate = gate
 			submitErr = errors.Join(submitErr, gateErr)
 		}
-		a.Log("submitted %s attempt %d: %d tasks, job %s", n, number, s.tasks(), s.Jobs[0].ID)
+		a.Log("submitted %s attempt %d: %s, job %s", n, number, plural.Count(s.tasks(), "task"), s.Jobs[0].ID)
 	}
 	if err := writeSubmission(a.Run.Dir, s, a.Attempt); err != nil {
 		return s, true, err

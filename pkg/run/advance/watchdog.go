@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -60,7 +61,7 @@ func (a *Advancer) cancelLate(ctx context.Context, v *survey.Inventory, view *jo
 		}
 	}
 	if len(ids) > 0 {
-		a.Log("cancelling %d tasks that their iteration was closed without", len(ids))
+		a.Log("cancelling %s that their iteration was closed without", plural.Count(len(ids), "task"))
 	}
 	return a.Cluster.Cancel(ctx, ids...)
 }
@@ -125,5 +126,5 @@ func (a *Advancer) progress(v *survey.Inventory, live int) string {
 	for learned > 0 && !v.Done(a.Run.Graph.LastLearn(learned)) {
 		learned--
 	}
-	return fmt.Sprintf("lathe %s: %d of %d iterations learned, %d tasks under way", a.Run.Dir, learned, last, live)
+	return fmt.Sprintf("lathe %s: %d of %s learned, %s under way", a.Run.Dir, learned, plural.Count(last, "iteration"), plural.Count(live, "task"))
 }

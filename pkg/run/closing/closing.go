@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -149,7 +150,7 @@ func LeftOut(ctx context.Context, r *rundir.Run) error {
 		n += len(c.LeftOut)
 	}
 	if n > 0 {
-		return exitcode.LeftOutf("the run is done without %d shards that used up their attempts", n)
+		return exitcode.LeftOutf("the run is done without %s that used up their attempts", plural.Count(n, "shard"))
 	}
 	return nil
 }

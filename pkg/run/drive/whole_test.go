@@ -323,7 +323,7 @@ func TestQuorumLeavesOut(t *testing.T) {
 		return ""
 	}
 	err := m.Drive(nil)
-	if exitcode.Code(err) != exitcode.LeftOut || !strings.Contains(err.Error(), "without 1 shards") {
+	if exitcode.Code(err) != exitcode.LeftOut || !strings.Contains(err.Error(), "without 1 shard that") {
 		t.Errorf("exit %d: %v", exitcode.Code(err), err)
 	}
 	if closed, err := closing.Read(t.Context(), opened.Dir, 1, seal.Options{}); err != nil || !closed.Lost(2) || len(closed.Included) != 3 {

@@ -210,7 +210,7 @@ func TestLaterWavesCount(t *testing.T) {
 		}
 	}
 	traces, err := closing.Traces(t.Context(), r, closing.Ref{Iteration: 1})
-	if err != nil || len(traces) != 2 || traces[0].Rows[0].InstanceID != "a" || traces[1].Rows[0].InstanceID != "b" || traces[1].Score.Reward != 1 || !slices.Equal(judge(traces[1]).trace.Contexts[0].TurnTokens, []int{1, 1}) {
+	if err != nil || len(traces) != 2 || traces[0].Rows[0].InstanceID != "a" || traces[1].Rows[0].InstanceID != "b" || traces[1].Score.Reward != 1 || !slices.Equal(judge(traces[1], planRow{}).trace.Contexts[0].TurnTokens, []int{1, 1}) {
 		t.Errorf("traces %+v, %v", traces, err)
 	}
 }

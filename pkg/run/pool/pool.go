@@ -53,12 +53,12 @@ func (s Selection) keeps(t credit.Trace, lastTurn int, disposition shard.LedgerR
 }
 
 // masks reports whether a turn of a gathered segment is not learned from.
-func (s Selection) masks(c credit.Composition, t credit.Trace, turn int) bool {
+func (s Selection) masks(c credit.Composition, t judged, turn int) bool {
 	switch s {
 	case Valid:
-		return credit.InvalidTurns{}.MaskTurn(t, turn)
+		return credit.InvalidTurns{}.MaskTurn(t.trace, turn)
 	case Selected:
-		return c.MasksTurn(t, turn)
+		return c.MasksTurn(t.planned.Env, t.trace, turn)
 	}
 	return false
 }
@@ -140,7 +140,7 @@ type gatherer struct {
 	run          *rundir.Run
 	which        Selection
 	composition  credit.Composition
-	tasks        map[int]map[string]string                     // task of each instance, by iteration
+	plans        map[int]map[string]planRow                    // by iteration and instance
 	dispositions map[closing.TraceName]map[int]shard.LedgerRow // by segment
 
 	rows  []shard.PoolRow
@@ -150,7 +150,7 @@ type gatherer struct {
 func newGatherer(ctx context.Context, r *rundir.Run, which Selection) (*gatherer, error) {
 	composition, err := credit.New(r.Recipe.CreditSpec())
 	return &gatherer{
-		ctx: ctx, run: r, which: which, composition: composition, tasks: map[int]map[string]string{},
+		ctx: ctx, run: r, which: which, composition: composition, plans: map[int]map[string]planRow{},
 		dispositions: map[closing.TraceName]map[int]shard.LedgerRow{}, count: RunCount{RunID: r.Identity.RunID},
 	}, err
 }
@@ -195,14 +195,13 @@ func (g *gatherer) iteration(k int) error {
 		if err != nil {
 			return err
 		}
-		tasks, err := g.tasksOf(ref.Iteration)
+		plan, err := g.planOf(ref.Iteration)
 		if err != nil {
 			return err
 		}
 		for _, scored := range traces {
-			t := judge(scored)
-			name := closing.TraceName{Iteration: ref.Iteration, TraceName: t.rows[0].Name()}
-			if err := g.trace(t, tasks[name.InstanceID], g.dispositions[name]); err != nil {
+			name := closing.TraceName{Iteration: ref.Iteration, TraceName: scored.Rows[0].Name()}
+			if err := g.trace(judge(scored, plan[name.InstanceID]), g.dispositions[name]); err != nil {
 				return err
 			}
 		}
@@ -214,35 +213,37 @@ func (g *gatherer) iteration(k int) error {
 type planRow struct {
 	InstanceID string `parquet:"instance_id"`
 	TaskID     string `parquet:"task_id,dict"`
+	Env        string `parquet:"env,dict"`
 }
 
 // Schema is that of the whole row.
 func (planRow) Schema() seal.Schema { return shard.Instance{}.Schema() }
 
-// tasksOf gives the task of each instance of an iteration's plan.
-func (g *gatherer) tasksOf(k int) (map[string]string, error) {
-	if tasks, read := g.tasks[k]; read {
-		return tasks, nil
+// planOf gives the instances of an iteration's plan.
+func (g *gatherer) planOf(k int) (map[string]planRow, error) {
+	if plan, read := g.plans[k]; read {
+		return plan, nil
 	}
 	plan, _, err := shard.Read[planRow](g.ctx, g.run.Dir.Plan(k), g.run.Graph.Reading(0))
 	if err != nil {
 		return nil, err
 	}
-	g.tasks[k] = make(map[string]string, len(plan))
+	g.plans[k] = make(map[string]planRow, len(plan))
 	for _, row := range plan {
-		g.tasks[k][row.InstanceID] = row.TaskID
+		g.plans[k][row.InstanceID] = row
 	}
-	return g.tasks[k], nil
+	return g.plans[k], nil
 }
 
 // judged is a trace as what is cut into segments.
 type judged struct {
-	rows  []shard.Rollout
-	trace credit.Trace
+	rows    []shard.Rollout
+	trace   credit.Trace
+	planned planRow
 }
 
-func judge(t closing.Scored) judged {
-	j := judged{rows: t.Rows, trace: credit.Trace{Score: t.Score}}
+func judge(t closing.Scored, planned planRow) judged {
+	j := judged{rows: t.Rows, trace: credit.Trace{Score: t.Score}, planned: planned}
 	for _, row := range t.Rows {
 		tokens := make([]int, row.Turns)
 		for _, turn := range credit.TokenTurns(row.LossMask, int(row.Turns)) {
@@ -256,7 +257,7 @@ func judge(t closing.Scored) judged {
 }
 
 // trace gathers the segments of a trace. One without a disposition waits for a batch.
-func (g *gatherer) trace(t judged, task string, dispositions map[int]shard.LedgerRow) error {
+func (g *gatherer) trace(t judged, dispositions map[int]shard.LedgerRow) error {
 	if !t.trace.Valid() {
 		return nil
 	}
@@ -279,7 +280,7 @@ func (g *gatherer) trace(t judged, task string, dispositions map[int]shard.Ledge
 		if !g.which.keeps(t.trace, cut[1], disposition) {
 			continue
 		}
-		rows := g.segment(t, cut, task, disposition)
+		rows := g.segment(t, cut, disposition)
 		if len(rows) > 0 {
 			g.count.Kept++
 		}
@@ -290,12 +291,12 @@ func (g *gatherer) trace(t judged, task string, dispositions map[int]shard.Ledge
 
 // segment makes a row for each context of a segment in which something is learned
 // from.
-func (g *gatherer) segment(t judged, cut [2]int, task string, disposition shard.LedgerRow) []shard.PoolRow {
+func (g *gatherer) segment(t judged, cut [2]int, disposition shard.LedgerRow) []shard.PoolRow {
 	verdict := t.trace.Turn(cut[1])
 	var rows []shard.PoolRow
 	before := 0 // turns of earlier contexts
 	for _, context := range t.rows {
-		mask, tokens, turns := g.learned(t.trace, context, before, cut)
+		mask, tokens, turns := g.learned(t, context, before, cut)
 		before += int(context.Turns)
 		if tokens == 0 {
 			continue
@@ -304,7 +305,7 @@ func (g *gatherer) segment(t judged, cut [2]int, task string, disposition shard.
 		rows = append(rows, shard.PoolRow{
 			RunID: g.run.Identity.RunID, Iteration: disposition.Iteration, IterationSampled: disposition.IterationSampled,
 			InstanceID: context.InstanceID, Sample: context.Sample, Segment: disposition.Segment, Step: context.Step, Part: context.Part,
-			TaskID: task, Kind: context.Kind, PolicyVersion: context.PolicyVersion, Fate: disposition.Fate, Reason: disposition.Reason,
+			TaskID: t.planned.TaskID, Kind: context.Kind, PolicyVersion: context.PolicyVersion, Fate: disposition.Fate, Reason: disposition.Reason,
 			Outcome: verdict.Outcome, RawScore: verdict.RawScore, NormalizedScore: verdict.NormalizedScore,
 			Messages: upTo(context, turns), TokenIDs: context.TokenIDs[:len(mask)], LossMask: mask,
 		})
@@ -315,7 +316,7 @@ func (g *gatherer) segment(t judged, cut [2]int, task string, disposition shard.
 // learned is the mask of a context up to the last of its tokens that are learned
 // from, their number, and that of the policy's messages up to there. before is
 // the number of turns of the trace's earlier contexts.
-func (g *gatherer) learned(t credit.Trace, context shard.Rollout, before int, cut [2]int) (mask []bool, tokens, turns int) {
+func (g *gatherer) learned(t judged, context shard.Rollout, before int, cut [2]int) (mask []bool, tokens, turns int) {
 	mask = make([]bool, len(context.LossMask))
 	end := 0
 	for i, turn := range credit.TokenTurns(context.LossMask, int(context.Turns)) {

@@ -35,7 +35,7 @@ func worked() judged {
 	outcome := func(o shard.Outcome, score float64) shard.TurnScore {
 		return shard.TurnScore{Outcome: string(o), RawScore: score, NormalizedScore: score / 10}
 	}
-	return judged{rows: rows, trace: credit.Trace{
+	return judged{rows: rows, planned: planRow{TaskID: "task"}, trace: credit.Trace{
 		Contexts: []credit.Context{{Tokens: 7, TurnTokens: []int{2, 1, 1}}, {Tokens: 5, TurnTokens: []int{2, 1}}},
 		Score: shard.Score{InstanceID: "i", Sample: 1, Outcome: string(shard.OutcomeInvalid), Turns: []shard.TurnScore{
 			outcome(shard.OutcomeInvalid, 0), outcome(shard.OutcomeOK, 4), outcome(shard.OutcomeTimeout, 0), outcome(shard.OutcomeOK, 5), outcome(shard.OutcomeInvalid, 0),
@@ -97,7 +97,7 @@ func TestSelections(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			g := gathererOf(t, test.which, test.masks)
-			if err := g.trace(worked(), "task", dispositions()); err != nil {
+			if err := g.trace(worked(), dispositions()); err != nil {
 				t.Fatal(err)
 			}
 			var got []gathered
@@ -127,7 +127,7 @@ func TestProvenance(t *testing.T) {
 	t.Parallel()
 	g := gathererOf(t, Selected, true)
 	g.run.Identity.RunID = "r"
-	if err := g.trace(worked(), "task", dispositions()); err != nil {
+	if err := g.trace(worked(), dispositions()); err != nil {
 		t.Fatal(err)
 	}
 	want := []shard.PoolRow{{
@@ -149,7 +149,7 @@ func TestNothingToGather(t *testing.T) {
 	silent := judged{rows: []shard.Rollout{{InstanceID: "i"}}, trace: credit.Trace{Score: shard.Score{Outcome: string(shard.OutcomeInvalid)}}}
 	g := gathererOf(t, All, false)
 	for _, trace := range []judged{failed, silent} {
-		if err := g.trace(trace, "task", map[int]shard.LedgerRow{0: dispositions()[0]}); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
+		if err := g.trace(trace, map[int]shard.LedgerRow{0: dispositions()[0]}); err != nil || len(g.rows) > 0 || g.count.Segments > 0 {
 			t.Errorf("%d rows, counts %+v, %v", len(g.rows), g.count, err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestWaitingIsNotGathered(t *testing.T) {
 	t.Parallel()
 	g, decided := gathererOf(t, All, false), dispositions()
 	delete(decided, 1)
-	if err := g.trace(worked(), "task", decided); err != nil || g.count.Segments != 2 || g.count.Kept != 2 {
+	if err := g.trace(worked(), decided); err != nil || g.count.Segments != 2 || g.count.Kept != 2 {
 		t.Errorf("counts %+v, want two segments (%v)", g.count, err)
 	}
 }
@@ -169,7 +169,7 @@ func TestLedgerOfOtherBinaries(t *testing.T) {
 	t.Parallel()
 	decided := dispositions()
 	decided[3] = decided[2]
-	err := gathererOf(t, All, false).trace(worked(), "task", decided)
+	err := gathererOf(t, All, false).trace(worked(), decided)
 	if exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a ledger of four segments for a trace of three: %v", err)
 	}

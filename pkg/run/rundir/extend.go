@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/loss"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -102,7 +103,7 @@ func (r *Run) endIsOpen(ctx context.Context) error {
 		}
 	}
 	if dropped > 0 {
-		return exitcode.WithHint(exitcode.Usagef("run %q cannot be extended: its last iteration dropped %d segments because the run ended, and with more iterations they would have been kept", r.Dir, dropped),
+		return exitcode.WithHint(exitcode.Usagef("run %q cannot be extended: its last iteration dropped %s because the run ended, and would have kept more of them with more iterations", r.Dir, plural.Count(dropped, "segment")),
 			"start a run from its last policy: lathe run RECIPE --run NEW --from %s", r.Dir)
 	}
 	return nil
@@ -172,7 +173,7 @@ func (r *Run) Lineage() []string {
 	var lines []string
 	is := r.Recipe.Schedule.Iterations
 	for _, e := range slices.Backward(r.Graph.Extended) {
-		lines = append(lines, fmt.Sprintf("extended from %d to %d iterations", e.Iterations, is))
+		lines = append(lines, fmt.Sprintf("extended from %d to %s", e.Iterations, plural.Count(is, "iteration")))
 		is = e.Iterations
 	}
 	for o := r.Identity.Origin; o != nil; o = o.From {

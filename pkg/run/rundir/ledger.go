@@ -20,6 +20,9 @@ type Ledger struct {
 	Pending  int            `json:"pending"`  // planned responses of which some segment has no disposition yet
 	Waiting  int            `json:"waiting"`  // segments that wait for a batch (schedule.batch_segments)
 	Problems []string       `json:"problems"`
+
+	// DroppedOf are the dropped segments by reason and environment, in a run of several.
+	DroppedOf map[string]map[string]int `json:"dropped_by_environment,omitempty"`
 }
 
 // ReadLedger derives the ledger from the plans and the ledgers of closed
@@ -31,7 +34,8 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		instance string
 		sample   int32
 	}
-	fates := map[key][]bool{} // of each planned trace: which of its segments have one
+	fates := map[key][]bool{}           // of each planned trace: which of its segments have one
+	environments := map[string]string{} // of instances, where there are several
 	last := r.Recipe.Schedule.Iterations
 	for k := 1; k <= last; k++ {
 		plan, _, err := shard.Read[shard.Instance](ctx, r.Dir.Plan(k), seal.Options{})
@@ -42,6 +46,9 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 			return ledger, err
 		}
 		for _, instance := range plan {
+			if r.Recipe.Env.Mix() != nil {
+				environments[instance.InstanceID] = instance.Env
+			}
 			for sample := range r.Recipe.Rollout.Group {
 				fates[key{instance.InstanceID, int32(sample)}] = nil
 			}
@@ -76,7 +83,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 			if row.Fate == string(shard.FateTrained) {
 				ledger.Trained++
 			} else {
-				ledger.Dropped[row.Untrained()]++
+				ledger.drop(row.Untrained(), environments[row.InstanceID])
 			}
 		}
 	}
@@ -100,6 +107,21 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		ledger.Problems = append(ledger.Problems, fmt.Sprintf("every iteration is closed and %d responses have no disposition", ledger.Pending))
 	}
 	return ledger, nil
+}
+
+// drop counts a segment, by environment where it has a name.
+func (l *Ledger) drop(reason, environment string) {
+	l.Dropped[reason]++
+	if environment == "" {
+		return
+	}
+	if l.DroppedOf == nil {
+		l.DroppedOf = map[string]map[string]int{}
+	}
+	if l.DroppedOf[reason] == nil {
+		l.DroppedOf[reason] = map[string]int{}
+	}
+	l.DroppedOf[reason][environment]++
 }
 
 // upTo is a list that has the segment.

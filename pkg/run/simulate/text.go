@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // Text says what a simulated run took.
@@ -14,12 +16,12 @@ func (o Outcome) Text(out io.Writer) error {
 	if o.Stuck != "" {
 		fmt.Fprintf(&b, "the run fails after %s: %s\n", span(o.WallSeconds), o.Stuck)
 	} else {
-		fmt.Fprintf(&b, "wall time  %s for %d iterations, %s each; in %.0f %% of it nothing runs\n", span(o.WallSeconds), o.Iterations, span(o.SecondsEachIteration), 100*o.NothingRuns)
+		fmt.Fprintf(&b, "wall time  %s for %s, %s each; in %.0f %% of it nothing runs\n", span(o.WallSeconds), plural.Count(o.Iterations, "iteration"), span(o.SecondsEachIteration), 100*o.NothingRuns)
 	}
 	fmt.Fprintf(&b, "used       %s core-hours, %s GPU-hours; %s and %s of them in attempts that made nothing\n", number(o.CoreHours), number(o.GPUHours), number(o.LostCoreHours), number(o.LostGPUHours))
 	fmt.Fprintf(&b, "idle       %s of the cores, %s of the GPUs\n", percent(o.IdleCores), percent(o.IdleGPUs))
-	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %d job arrays, %d controller jobs\n", o.TasksSimulated, o.MostRunning, o.MostQueued, o.JobArrays, o.Gates)
-	fmt.Fprintf(&b, "learned    from the responses to %d prompts; %d shards late, %d of them carried, %d left out\n", o.Prompts, o.LateShards, o.CarriedShards, o.LeftOutShards)
+	fmt.Fprintf(&b, "tasks      %d done, at most %d at once, %d queued; %s, %s\n", o.TasksSimulated, o.MostRunning, o.MostQueued, plural.Count(o.JobArrays, "job array"), plural.Count(o.Gates, "controller job"))
+	fmt.Fprintf(&b, "learned    from the responses to %s; %s late, %d of them carried, %d left out\n", plural.Count(o.Prompts, "prompt"), plural.Count(o.LateShards, "shard"), o.CarriedShards, o.LeftOutShards)
 	fmt.Fprintf(&b, "files      %d made, at most %d in a folder; about %s metadata operations, %.0f %% of them to see what is done, %s a second\n",
 		o.Files.Files, o.Files.InFolder, number(o.Files.MetadataOperations), 100*o.Files.OfGates/max(1, o.Files.MetadataOperations), number(o.Files.MetadataOperations/max(1, o.WallSeconds)))
 	if f := o.Files; f.BytesWritten > 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -223,7 +224,7 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 	case s.Stuck != "" && tasks == 0:
 		s.State, s.Evidence = StateStuck, s.Stuck
 		if seen.Gates > 0 {
-			s.Evidence += fmt.Sprintf("; %d controller jobs wait and try again", seen.Gates)
+			s.Evidence += "; " + plural.Count(seen.Gates, "controller job") + " waiting to try again"
 		}
 		s.Evidence += "; when the cause is fixed: lathe advance " + string(r.Dir)
 	case running:
@@ -231,9 +232,9 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 	case seenErr != nil:
 		s.State, s.Evidence = StateUnknown, fmt.Sprintf("Slurm was asked about the submitted jobs and did not answer: %v", seenErr)
 	case len(seen.Running) > 0:
-		s.State, s.Evidence = StateRunning, fmt.Sprintf("%d tasks run, %d wait in the queue", len(seen.Running), len(seen.Pending))
+		s.State, s.Evidence = StateRunning, fmt.Sprintf("%s running, %d in the queue", plural.Count(len(seen.Running), "task"), len(seen.Pending))
 	case len(seen.Pending) > 0 || seen.Gates > 0:
-		s.State, s.Evidence = StatePending, fmt.Sprintf("%d tasks and %d controller jobs wait in the queue", len(seen.Pending), seen.Gates)
+		s.State, s.Evidence = StatePending, fmt.Sprintf("%s and %s in the queue", plural.Count(len(seen.Pending), "task"), plural.Count(seen.Gates, "controller job"))
 	case len(seen.Failed) > 0:
 		s.State, s.Evidence = StateFailed, anyOf(seen.Failed)
 	case seen.Fallen != "":
@@ -292,7 +293,7 @@ func anyOf(m map[graph.Task]string) string {
 
 // Print writes the status as a table.
 func (s Status) Print(w io.Writer) error {
-	fmt.Fprintf(w, "%s (%s): %s, %d of %d iterations learned\n  %s\n", s.Run, s.RunID, s.State, s.Learned, s.Iterations, s.Evidence)
+	fmt.Fprintf(w, "%s (%s): %s, %d of %s learned\n  %s\n", s.Run, s.RunID, s.State, s.Learned, plural.Count(s.Iterations, "iteration"), s.Evidence)
 	for _, line := range s.Lineage {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

@@ -65,9 +65,9 @@ func TestStateOfARun(t *testing.T) {
 			}
 		}, nil, nil, status.StateFailed, "score-000001-00000 failed"},
 		{"a driver was stopped", func(t *testing.T, r *rundir.Run) { beat(t, r, host, gone, time.Hour, `, "ended": true`) }, nil, nil, status.StatePending, "nothing runs"},
-		{"tasks run on Slurm", nil, &advance.Seen{Running: map[graph.Task]string{task: "job 7_1: RUNNING"}}, nil, status.StateRunning, "1 tasks run, 0 wait"},
-		{"tasks wait on Slurm", nil, &advance.Seen{Pending: map[graph.Task]string{task: "job 7_1: PENDING"}}, nil, status.StatePending, "1 tasks and 0 controller jobs wait"},
-		{"only a gate waits", nil, &advance.Seen{Gates: 1}, nil, status.StatePending, "0 tasks and 1 controller jobs wait"},
+		{"tasks run on Slurm", nil, &advance.Seen{Running: map[graph.Task]string{task: "job 7_1: RUNNING"}}, nil, status.StateRunning, "1 task running, 0 in the queue"},
+		{"tasks wait on Slurm", nil, &advance.Seen{Pending: map[graph.Task]string{task: "job 7_1: PENDING"}}, nil, status.StatePending, "1 task and 0 controller jobs in the queue"},
+		{"only a gate waits", nil, &advance.Seen{Gates: 1}, nil, status.StatePending, "0 tasks and 1 controller job in the queue"},
 		{"a task used up its attempts", nil, &advance.Seen{Failed: map[graph.Task]string{task: "attempt 2, job 9_1: exit code 1"}}, nil, status.StateFailed, "rollout-000001-00001: attempt 2"},
 		{"a job is nowhere to be seen", nil, &advance.Seen{Unknown: map[graph.Task]string{task: "job 7_1: not in the queue"}}, nil, status.StateUnknown, "job 7_1: not in the queue"},
 		{"Slurm does not answer", nil, nil, errors.New("slurm_load_jobs error"), status.StateUnknown, "did not answer: slurm_load_jobs error"},

@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,6 +68,28 @@ func TestAccount(t *testing.T) {
 	r.account()
 	if diff := cmp.Diff(map[string]float64{"groups": 0, "responses": 0}, r.metrics); diff != "" {
 		t.Errorf("metrics of nothing (-want +got):\n%s", diff)
+	}
+	// Of several environments, what was dropped, masked and retained by their names.
+	r = &reduction{Settings: Settings{Environments: true}, metrics: map[string]float64{}}
+	for _, name := range []string{"p", "q"} {
+		of := a
+		of.Instance.Env = name
+		r.groups = append(r.groups, of)
+	}
+	r.groups[1].segments = []credit.Segment{{Trace: 0, Last: 2, Dropped: "other"}, {Trace: 1, Last: 1, Reward: 2}}
+	r.account()
+	got := map[string]float64{}
+	for name, value := range r.metrics {
+		if strings.Contains(name, "_environment_") && !strings.HasPrefix(name, "reward_sum") {
+			got[name] = value
+		}
+	}
+	byName := map[string]float64{
+		"groups_environment_p": 1, "responses_environment_p": 4, "retained_environment_p": 4, "masked_m_environment_p": 1, "dropped_d_environment_p": 1,
+		"groups_environment_q": 1, "responses_environment_q": 4, "retained_environment_q": 1, "dropped_other_environment_q": 1,
+	}
+	if diff := cmp.Diff(byName, got); diff != "" {
+		t.Errorf("by environment (-want +got):\n%s", diff)
 	}
 	r = &reduction{metrics: map[string]float64{}, groups: []group{a}, open: true}
 	if r.account(); len(r.ledger) != 1 || r.ledger[0].Reason != "d" {

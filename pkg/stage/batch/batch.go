@@ -255,7 +255,12 @@ func (r *reduction) countEnvironment(g group) {
 		}
 	}
 	for _, s := range g.segments {
-		if s.Dropped == "" && s.Masked == "" {
+		switch {
+		case s.Dropped != "":
+			r.metrics["dropped_"+s.Dropped+of]++
+		case s.Masked != "":
+			r.metrics["masked_"+s.Masked+of]++
+		default:
 			r.metrics["retained"+of]++
 		}
 	}

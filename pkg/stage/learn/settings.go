@@ -22,16 +22,19 @@ type Settings struct {
 	trainer.Passes
 	GradientUnits, GradientShards int
 
-	Preset string           // for the manifest
-	Select credit.Selection // for the manifest
+	// For the manifest.
+	Preset   string
+	Select   credit.Selection
+	SelectOf map[string]credit.Selection // by environment
 }
 
 // SettingsOf are those of a recipe.
 func SettingsOf(r recipe.Recipe) Settings {
+	spec := r.CreditSpec()
 	return Settings{
 		Seed: r.Seed, Policy: r.Policy, Advantage: r.Advantage, Loss: r.Loss, Optimizer: r.Optimizer,
 		Sampling: stage.Sampling(r.Rollout), Served: r.Rollout.Remote != nil, Pinned: r.Rollout.Remote != nil && r.Rollout.Remote.Model != "", Passes: trainer.PassesOf(r.Schedule),
 		GradientUnits: r.Schedule.GradientUnits, GradientShards: r.Schedule.GradientShards,
-		Preset: r.Preset, Select: r.Select,
+		Preset: r.Preset, Select: spec.Select, SelectOf: spec.SelectOf,
 	}
 }

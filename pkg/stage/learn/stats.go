@@ -87,9 +87,13 @@ func (t *totals) metrics() map[string]float64 {
 
 // notePreset prints the objective whole into the manifest.
 func (s Settings) notePreset(m *seal.Manifest) error {
-	for name, value := range map[string]any{
+	noted := map[string]any{
 		"preset": s.Preset, "advantage": s.Advantage, "select": s.Select, "loss": s.Loss, "optimizer": s.Optimizer,
-	} {
+	}
+	if len(s.SelectOf) > 0 {
+		noted["select_of"] = s.SelectOf
+	}
+	for name, value := range noted {
 		if err := m.Note(name, value); err != nil {
 			return err
 		}
