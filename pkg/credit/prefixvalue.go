@@ -42,7 +42,7 @@ func init() {
 	const section = "advantage.prefix_value"
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "prefix_value", Summary: "(reward - mean) / scale of the group, and for the turns of an earlier trace the difference between the mean rewards of groups sampled from its prefixes",
-		Settings: func() any { return &PrefixValue{Scale: "std", MaxAge: 8} },
+		Settings: func() any { return &PrefixValue{Scale: "std", MaxAge: 16} },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*PrefixValue)
 			c.Choice(section+".scale", s.Scale)
