@@ -21,7 +21,7 @@ const (
 )
 
 // Minority drops the responses whose answer too few of their group have: majority voting.
-// The paper asks several policies once, and this one policy several times. What is no answer
+// The paper asks several policies once each; this asks one policy several times. What is no answer
 // is dropped always.
 type Minority struct {
 	Share float64 `yaml:"share"` // of the group's valid responses that must have the answer, itself included, in (0, 1] (the paper's code: 4 of 5)

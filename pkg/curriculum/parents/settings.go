@@ -39,7 +39,7 @@ func init() {
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Settings)
 			if c.Share(section+".draft", s.Draft) && c.Share(section+".debug", s.Debug) && s.Draft+s.Debug > 1 {
-				c.Add(section+".debug", s.Debug, "must not be above 1 - %s.draft, which leaves %v", section, 1-s.Draft)
+				c.Add(section+".debug", s.Debug, "must not be above 1 less %s.draft %v", section, s.Draft)
 			}
 			c.AtLeast(section+".capacity", s.Capacity, 1)
 			c.Choice(section+".base_tasks", s.BaseTasks)

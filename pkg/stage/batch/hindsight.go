@@ -23,14 +23,11 @@ func (r *reduction) continued(groups []credit.Group) {
 
 // hindsight puts the turns of earlier iterations that get their credit now before what the
 // batch is made of. They have a disposition already, so the ledger has no row of them here.
-// While segments wait for a batch, there is none to put them into.
+// Recipes do not let segments wait for a batch beside them.
 func (r *reduction) hindsight(advantage credit.Hindsight, groups []credit.Group, segments [][]credit.Segment) error {
 	earlier, stats := advantage.Earlier(r.in.Iteration, r.rewardStats, groups, segments)
 	r.rewardStats = stats
 	r.metrics["hindsight_segments"] = 0
-	if r.open {
-		return nil
-	}
 	var rows []shard.Waiting
 	for _, e := range earlier {
 		row, said, err := r.turnsOf(e)
