@@ -76,3 +76,22 @@ func TestShorter(t *testing.T) {
 		t.Error("a trace without a context has a prompt")
 	}
 }
+
+// Of a right and a wrong answer the wrong one goes, where the rule that selected the instance is
+// looked at.
+func TestWrong(t *testing.T) {
+	t.Parallel()
+	right := answering("1", 5, 1, "stop")
+	right.Score.Outcome = string(shard.OutcomeOK)
+	g, segments := groupOf(right, answering("2", 5, 1, "stop"))
+	for _, c := range []struct {
+		of   []string
+		rule string
+		want string
+	}{{nil, "newest", ReasonWrong}, {[]string{"first"}, "first", ReasonWrong}, {[]string{"first"}, "newest", ""}} {
+		g.Instance.SelectedBy = c.rule
+		if got := (Wrong{c.of}).Drop(g, segments, 1); got != c.want || (Wrong{c.of}).Drop(g, segments, 0) != "" {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

@@ -64,6 +64,7 @@ var (
 // The rules that select a task.
 const (
 	selectedNewest  = "newest"
+	selectedFirst   = "first" // of the first round
 	selectedEarlier = "earlier"
 )
 
@@ -129,8 +130,11 @@ func (r *Rounds) Next(_ curriculum.State, iteration, n int, taskIDs []string) ([
 			s.SelectedBy, s.Probability = selectedNewest, newest/float64(all-earlier)
 			s.TaskID = taskIDs[earlier+stream.IntN(positionTask, all-earlier)]
 		} else {
-			s.SelectedBy, s.Probability = selectedEarlier, (1-newest)/float64(earlier)
-			s.TaskID = taskIDs[stream.IntN(positionTask, earlier)]
+			at := stream.IntN(positionTask, earlier)
+			s.TaskID, s.SelectedBy, s.Probability = taskIDs[at], selectedEarlier, (1-newest)/float64(earlier)
+			if at < r.spec.First {
+				s.SelectedBy = selectedFirst
+			}
 		}
 		selections[i] = s
 	}

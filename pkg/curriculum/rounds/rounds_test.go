@@ -3,6 +3,7 @@ package rounds
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,9 @@ func TestNext(t *testing.T) {
 		drawn := map[string]float64{}
 		for _, s := range selections {
 			drawn[s.TaskID]++
+			if first := slices.Contains(tasks(min(4, c.tasks)), s.TaskID); first != (s.SelectedBy == "first") {
+				t.Fatalf("%+v: %+v", c, s)
+			}
 		}
 		share := c.share
 		if c.newest == 0 {
