@@ -88,6 +88,9 @@ func TokenTurns(mask []bool, messages int) []int {
 type Group struct {
 	Instance shard.Instance
 	Traces   []Trace
+	// From is the entry of the curriculum that the instance continues; zero for none, and
+	// where the advantage does not ask for it.
+	From shard.Entry
 }
 
 // counts reports whether a segment is compared with the others: its trace is valid, and
@@ -209,6 +212,23 @@ type Advantage interface {
 type WholeAdvantage interface {
 	Advantage
 	Whole(groups []Group, segments [][]Segment) error
+}
+
+// Hindsight is an advantage that gives turns of earlier iterations credit too, by what the
+// groups of an iteration show.
+type Hindsight interface {
+	Advantage
+	// Earlier returns it once the segments have their rewards, by trace and turn, and the
+	// statistics that the next iteration starts from. Those of other scopes are passed on.
+	Earlier(iteration int, stats []shard.Stat, groups []Group, segments [][]Segment) ([]Earlier, []shard.Stat)
+}
+
+// Earlier is the credit of turns of a trace that an entry of the curriculum continues:
+// those after so many messages of its conversation, 0 for all, and within the entry's.
+type Earlier struct {
+	Entry            shard.Entry
+	After            int32
+	Value, Advantage float64
 }
 
 // Factor is what advantages are multiplied by.

@@ -30,7 +30,7 @@ var floors = [][]string{
 	{"pkg/shard", "pkg/shard/internal/...", "pkg/safetensors", "pkg/gguf", "pkg/gemm/...", "pkg/executor", "pkg/sandbox/...", "pkg/delta"},
 	{"pkg/shard/arrowfile", "pkg/shard/foreign", "pkg/monitor", "pkg/tokenizer/...", "pkg/policy", "pkg/env", "pkg/env/mle/grammar", "pkg/env/math/generate/deepmind", "pkg/curriculum", "pkg/loss", "pkg/pysource"},
 	{"pkg/child/stdio", "pkg/env/math/answer", "pkg/scaffold/memory", "pkg/monitor/nvidia", "pkg/monitor/monitortest"},
-	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/curriculum/uniform"},
+	{"pkg/env/math/dataset", "pkg/env/math/generate", "pkg/env/tooluse", "pkg/env/mle", "pkg/env/puzzle", "pkg/env/digits", "pkg/curriculum/uniform"},
 	{"pkg/env/math", "pkg/env/program", "pkg/curriculum/...", "pkg/credit", "pkg/scaffold", "pkg/supervised"},
 	{"pkg/loss/preset", "pkg/curriculum/beliefs"},
 	{"pkg/recipe"},

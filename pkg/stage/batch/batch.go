@@ -33,14 +33,15 @@ func (s ShardRef) waves() []stage.WaveRef {
 // Inputs are the files that are read, and those to write.
 type Inputs struct {
 	Iteration   int
-	Plans       []plan.Ref   // of every iteration that Shards draw from, this one first
-	Shards      []ShardRef   // this iteration's in order, then the carried ones
-	LeftOut     []ShardRef   // given up: their instances are dropped
-	Late        []ShardRef   // stopped when the iteration was closed: their instances are dropped
-	RunEnded    []ShardRef   // late for good: no iteration is left to carry them into
-	Waiting     string       // segments that wait for a batch, of the iteration before; empty for none
-	RewardStats []shard.Stat // that the reward keeps
-	Cited       []seal.Input // files that were read before
+	Plans       []plan.Ref    // of every iteration that Shards draw from, this one first
+	Shards      []ShardRef    // this iteration's in order, then the carried ones
+	LeftOut     []ShardRef    // given up: their instances are dropped
+	Late        []ShardRef    // stopped when the iteration was closed: their instances are dropped
+	RunEnded    []ShardRef    // late for good: no iteration is left to carry them into
+	Waiting     string        // segments that wait for a batch, of the iteration before; empty for none
+	RewardStats []shard.Stat  // that the reward keeps
+	Cited       []seal.Input  // files that were read before
+	Entries     []shard.Entry // of the curriculum, before this iteration
 	// WaveOf names the files that hold a response to an instance of any iteration
 	// up to this one.
 	WaveOf func(ref shard.Ref, instanceID string) (stage.WaveRef, error)
@@ -71,6 +72,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, in Inputs, blank seal.M
 	r := &reduction{
 		ctx: ctx, Settings: s, files: job.Files, attempt: job.Attempt, blank: blank,
 		in: in, cited: in.Cited, rewardStats: in.RewardStats, metrics: map[string]float64{}, plans: map[int][]shard.Instance{},
+		earlier: map[stage.WaveRef]map[shard.TraceName]scored{},
 	}
 	if err := r.read(); err != nil {
 		return Result{}, err
@@ -92,13 +94,14 @@ type reduction struct {
 	cited   []seal.Input
 	metrics map[string]float64
 
-	samplers    []policy.Arithmetic      // engines that sampled what was read
-	rewardStats []shard.Stat             // what the reward keeps
-	plans       map[int][]shard.Instance // by iteration
-	groups      []group                  // in plan order, carried ones last
-	batch       []group                  // what is learned from; of schedule.batch_segments those that waited come first
-	open        bool                     // the segments of groups wait for a batch
-	unfilled    string                   // why they will never have one; empty if they do
+	samplers    []policy.Arithmetic                          // engines that sampled what was read
+	rewardStats []shard.Stat                                 // what the reward keeps
+	plans       map[int][]shard.Instance                     // by iteration
+	groups      []group                                      // in plan order, carried ones last
+	batch       []group                                      // what is learned from; of schedule.batch_segments those that waited come first
+	earlier     map[stage.WaveRef]map[shard.TraceName]scored // traces of earlier iterations, by the wave that was read for them
+	open        bool                                         // the segments of groups wait for a batch
+	unfilled    string                                       // why they will never have one; empty if they do
 	ledger      []shard.LedgerRow
 }
 
@@ -153,6 +156,10 @@ func (r *reduction) learnable() error {
 	for i, g := range r.groups {
 		groups[i] = g.Group
 	}
+	hindsight, _ := composition.Advantage.(credit.Hindsight)
+	if hindsight != nil {
+		r.continued(groups)
+	}
 	var segments [][]credit.Segment
 	if segments, r.rewardStats, err = composition.Assign(r.in.Iteration, r.rewardStats, groups); err != nil {
 		return err
@@ -162,6 +169,11 @@ func (r *reduction) learnable() error {
 	}
 	if err := r.gather(); err != nil {
 		return err
+	}
+	if hindsight != nil {
+		if err := r.hindsight(hindsight, groups, segments); err != nil {
+			return err
+		}
 	}
 	r.account()
 	sequences, err := r.layOut(composition.Advantage.Critic())

@@ -109,7 +109,6 @@ func (r *reduction) restore(waiting []shard.Waiting) ([]group, error) {
 	var groups []group
 	var waves [][]stage.WaveRef // that hold the traces of each
 	at := map[string]int{}
-	read := map[stage.WaveRef]map[shard.TraceName]scored{}
 	for len(waiting) > 0 {
 		rows := firstTrace(waiting)
 		waiting = waiting[len(rows):]
@@ -118,12 +117,11 @@ func (r *reduction) restore(waiting []shard.Waiting) ([]group, error) {
 		if err != nil {
 			return nil, err
 		}
-		if read[wave] == nil {
-			if read[wave], err = r.tracesIn(wave); err != nil {
-				return nil, err
-			}
+		traces, err := r.tracesIn(wave)
+		if err != nil {
+			return nil, err
 		}
-		t, there := read[wave][shard.TraceName{InstanceID: w.InstanceID, Sample: w.Sample}]
+		t, there := traces[shard.TraceName{InstanceID: w.InstanceID, Sample: w.Sample}]
 		if !there || t.rollout != w.RolloutSHA256 {
 			return nil, exitcode.Dataf("rollout %q does not hold the response to instance %q, sample %d, that got its credit: its content sha256 is %s, was %s",
 				wave.Rollout, w.InstanceID, w.Sample, t.rollout, w.RolloutSHA256)
@@ -161,8 +159,11 @@ func (r *reduction) hold(groups []group, waves [][]stage.WaveRef) {
 	}
 }
 
-// tracesIn reads the traces of a wave of an earlier iteration.
+// tracesIn reads the traces of a wave of an earlier iteration, once.
 func (r *reduction) tracesIn(wave stage.WaveRef) (map[shard.TraceName]scored, error) {
+	if known := r.earlier[wave]; known != nil {
+		return known, nil
+	}
 	traces, _, err := r.readRollout(wave.Rollout)
 	if err != nil {
 		return nil, err
@@ -171,6 +172,7 @@ func (r *reduction) tracesIn(wave stage.WaveRef) (map[shard.TraceName]scored, er
 	for _, t := range traces {
 		named[t.contexts[0].Name()] = t
 	}
+	r.earlier[wave] = named
 	return named, nil
 }
 

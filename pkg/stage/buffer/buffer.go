@@ -76,7 +76,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, ch
 	if in.Iteration > 0 {
 		folded := batch.Inputs{
 			Iteration: in.Iteration, Plans: in.Plans, Shards: in.Shards, LeftOut: in.LeftOut, Late: in.Late, RunEnded: in.RunEnded,
-			Waiting: in.Waiting, RewardStats: known.RewardStats, Cited: next.Cited, WaveOf: in.WaveOf,
+			Waiting: in.Waiting, RewardStats: known.RewardStats, Entries: known.State.Entries, Cited: next.Cited, WaveOf: in.WaveOf,
 			BatchOutput: in.BatchOutput, LedgerOutput: in.LedgerOutput, WaitingOutput: in.WaitingOutput,
 		}
 		if s.Batch.Advantage.Teacher.Rewords() {
