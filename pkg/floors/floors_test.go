@@ -21,7 +21,7 @@ const module = "github.com/lathe-rl/lathe/"
 // floors below its own, and from its own folder. PATH/... means PATH and all
 // below it; an exact name counts first.
 var floors = [][]string{
-	{"pkg/internal/lazyregexp"},
+	{"pkg/internal/lazyregexp", "pkg/internal/slurmenv"},
 	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/shares", "pkg/plural", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest", "pkg/gguf/gguftest"},
 	{"pkg/plainfile", "pkg/mlebench/metric", "pkg/mlebench/frame"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "data/mle/lists", "pkg/mlebench/grader", "pkg/policy/kvcache"},

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lathe-rl/lathe/pkg/internal/slurmenv"
 )
 
 // Host samples a task, its control group and the host, from /proc and the files
@@ -61,14 +63,8 @@ func coresOf(pid int, group cgroup) float64 {
 // memoryGiven is the memory that Slurm or the control group bounds this process
 // by; 0 where neither does.
 func memoryGiven(group cgroup) float64 {
-	const mebi = 1 << 20
-	if perNode, known := parse(os.Getenv("SLURM_MEM_PER_NODE")); known && perNode > 0 {
-		return perNode * mebi
-	}
-	perCore, known := parse(os.Getenv("SLURM_MEM_PER_CPU"))
-	cores, also := parse(os.Getenv("SLURM_CPUS_ON_NODE"))
-	if known && also && perCore > 0 {
-		return perCore * cores * mebi
+	if bytes := slurmenv.MemoryBytes(); bytes > 0 {
+		return float64(bytes)
 	}
 	bytes, _ := group.memoryLimit()
 	return bytes

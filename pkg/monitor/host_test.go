@@ -292,15 +292,11 @@ func TestHostReads(t *testing.T) {
 // The memory of a task is what Slurm gave it, else what its control group is bound by. Alone: it sets the environment.
 func TestMemoryGiven(t *testing.T) {
 	group := cgroup{unified: files(t, map[string]string{"memory.max": "7"})}
-	for _, c := range []struct {
-		perNode, perCore, cores string
-		want                    float64
-	}{{"1", "3", "4", 1 << 20}, {"", "1", "4", 4 << 20}, {"", "3", "4", 12 << 20}, {"0", "3", "4", 12 << 20}, {"", "0", "4", 7}, {"", "3", "", 7}, {"", "", "4", 7}, {"", "", "", 7}} {
-		t.Setenv("SLURM_MEM_PER_NODE", c.perNode)
-		t.Setenv("SLURM_MEM_PER_CPU", c.perCore)
-		t.Setenv("SLURM_CPUS_ON_NODE", c.cores)
-		if got := memoryGiven(group); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+	for perNode, want := range map[string]float64{"1": 1 << 20, "0": 7, "": 7} {
+		t.Setenv("SLURM_MEM_PER_NODE", perNode)
+		t.Setenv("SLURM_MEM_PER_CPU", "")
+		if got := memoryGiven(group); got != want {
+			t.Errorf("%q: %v", perNode, got)
 		}
 	}
 }

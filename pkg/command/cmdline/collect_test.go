@@ -48,3 +48,24 @@ func TestCollectLate(t *testing.T) {
 		})
 	}
 }
+
+// The heap of a task on Slurm is bounded by nine tenths of its memory: 9/10 of 100 MiB.
+// Alone: it sets the environment.
+func TestHeapOfATask(t *testing.T) {
+	before, percents := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percents) })
+	for _, c := range []struct {
+		given, own string
+		want       int64
+	}{{"100", "", 94371840}, {"", "", before}, {"100", "1GiB", before}} {
+		debug.SetMemoryLimit(before)
+		t.Setenv("GOGC", "")
+		t.Setenv("GOMEMLIMIT", c.own)
+		t.Setenv("SLURM_MEM_PER_NODE", c.given)
+		t.Setenv("SLURM_MEM_PER_CPU", "")
+		collectLate()
+		if got := debug.SetMemoryLimit(-1); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
