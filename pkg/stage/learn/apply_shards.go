@@ -49,7 +49,7 @@ func PartsOf(r recipe.Recipe, folder string) (Parts, error) {
 // Held is what the tasks of an update in parts hold in memory, at most, in bytes: one that
 // adds up gradients those of its files, and one that applies them the optimizer's state of
 // one file after the other. Beside it stand a partial sum of a tensor for each level of the
-// tree of so many units, and a tensor's gradient.
+// tree of so many units, and a tensor's gradient, as it is read and as it is applied.
 func (p Parts) Held(units, tasks int) (sum, apply int64) {
 	share := int64(0)
 	for n := range tasks {
@@ -60,7 +60,7 @@ func (p Parts) Held(units, tasks int) (sum, apply int64) {
 		}
 		share = max(share, own)
 	}
-	return 4 * (share*p.Models + int64(bits.Len(uint(units)))*p.Largest), 4 * (p.Kept*slices.Max(p.Files) + p.Largest)
+	return 4 * (share*p.Models + int64(bits.Len(uint(units)))*p.Largest), 4 * (p.Kept*slices.Max(p.Files) + 2*p.Largest)
 }
 
 // SettleApplyShards gives schedule.apply_shards auto its number, for the policy in a folder
