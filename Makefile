@@ -6,7 +6,9 @@
 export GOAMD64 := v1
 # The same flags for whatever make builds, tests and checks, so that nothing is
 # compiled twice. Names are looked up without the C library, with cgo too.
-export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=netgo,osusergo
+# Manual pages of the command-line library, which nothing prints, would take a twentieth
+# of a process's start.
+export GOFLAGS := $(shell go env GOFLAGS) -trimpath -tags=netgo,osusergo,urfave_cli_no_docs
 # go-nvml binds every call of the library, deprecated ones too.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 

@@ -38,7 +38,7 @@ var once sync.Once
 func buildMonitor(t *testing.T) string {
 	t.Helper()
 	once.Do(func() { // with the flags of the Makefile
-		command := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-s -w -extldflags=-Wl,-z,lazy", "-o", programs+"/", ".")
+		command := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo,urfave_cli_no_docs", "-ldflags", "-s -w -extldflags=-Wl,-z,lazy", "-o", programs+"/", ".")
 		command.Env = append(os.Environ(), "GOAMD64=v1", "CGO_ENABLED=1")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("building lathe-monitor: %v\n%s", err, out)
@@ -55,7 +55,7 @@ func TestSymbols(t *testing.T) {
 	t.Parallel()
 	nvmltest.Compiler(t)
 	const list = `{{$path := .ImportPath}}{{range .Deps}}{{if eq . "github.com/NVIDIA/go-nvml/pkg/nvml"}}{{$path}}{{"\n"}}{{end}}{{end}}`
-	if out, err := exec.Command("go", "list", "-tags", "netgo,osusergo", "-f", list, "../...").CombinedOutput(); err != nil || string(out) != "github.com/lathe-rl/lathe/cmd/lathe-monitor\n" {
+	if out, err := exec.Command("go", "list", "-tags", "netgo,osusergo,urfave_cli_no_docs", "-f", list, "../...").CombinedOutput(); err != nil || string(out) != "github.com/lathe-rl/lathe/cmd/lathe-monitor\n" {
 		t.Errorf("%v: go-nvml is in %s", err, out)
 	}
 	program, err := elf.Open(buildMonitor(t))

@@ -192,7 +192,7 @@ void note(uintptr_t instruction, uintptr_t at, size_t bytes, uint64_t piece) {
     const size_t place = place_of(instruction, piece);
     if (place >= warp.of.size()) warp.of.resize(place + 1);
     Executions &e = warp.of[place];
-    const int lane = machine->current->lane;
+    const int lane = machine->current->indices.lane;
     const uint32_t n = e.times[lane]++;
     if (e.requests.empty()) warp.executed.push_back(place);
     if (n >= e.requests.size()) e.requests.emplace_back();

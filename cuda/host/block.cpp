@@ -79,11 +79,12 @@ void Machine::run_block(uint3 block) {
     const uint32_t count = size.x * size.y * size.z;
     shared.prepare(launch_->shared_bytes);
     threads_.resize(count);
+    count_ = static_cast<int>(count);
     unstarted_.resize(count);
     for (uint32_t n = 0; n < count; n++) {
         Thread &t = threads_[n];
-        t.indices = {{n % size.x, n / size.x % size.y, n / size.x / size.y}, block, size, launch_->grid};
-        t.number = static_cast<int>(n), t.warp = t.number / 32, t.lane = t.number % 32;
+        t.indices = {{n % size.x, n / size.x % size.y, n / size.x / size.y}, block, size, launch_->grid, static_cast<int>(n % 32)};
+        t.number = static_cast<int>(n), t.warp = t.number / 32;
         t.state = Thread::unstarted;
         t.fiber = nullptr;
         t.groups.clear();
@@ -110,7 +111,7 @@ void Machine::run_block(uint3 block) {
     access_converged();
     indices = nullptr;
     current = nullptr;
-    if (error.empty() && finished_ < static_cast<int>(count)) error = stuck();
+    if (error.empty() && finished_ < count_) error = stuck();
     if (error.empty()) error = shared.damage();
     if (error.empty()) error = unfinished();
     if (!error.empty())
@@ -226,7 +227,7 @@ Votes Machine::barrier(Site site, bool predicate) {
     }
     votes_ += predicate;
     release(&barrier_site_);
-    if (at_barrier_.size() + 1 < threads_.size()) {
+    if (static_cast<int>(at_barrier_.size()) + 1 < count_) {
         at_barrier_.push_back(current);
         wait(site, Thread::waiting_block);
     } else {
@@ -236,12 +237,11 @@ Votes Machine::barrier(Site site, bool predicate) {
         at_barrier_.clear();
     }
     acquire(&barrier_site_);
-    return {last_votes_, static_cast<int>(threads_.size())};
+    return {last_votes_, count_};
 }
 
 void Machine::exchange(Site site, uint32_t mask, void *arguments, Combine combine) {
-    const int lane = current->lane, base = current->warp * 32;
-    const int lanes = std::min(32, static_cast<int>(threads_.size()) - base);
+    const int lane = current->indices.lane, lanes = std::min(32, count_ - current->warp * 32);
     if (!(mask >> lane & 1)) fail(site, "a warp function whose mask leaves out the calling lane");
     if (lanes < 32 && mask >> lanes != 0) fail(site, "a warp function whose mask has lanes that the block does not have");
     std::vector<Exchange> &all = warps_[current->warp];
@@ -269,18 +269,24 @@ void Machine::exchange(Site site, uint32_t mask, void *arguments, Combine combin
         return;
     }
     acquire(sync);
-    if (mask == 0xffffffffu >> (32 - lanes)) access_converged(current->warp);
+    complete(e, site, lanes);
+}
+
+// Does the work of an exchange to which all lanes have come, and wakes them. Apart, so that
+// the stacks of lanes that wait have little room between what they touch.
+void __attribute__((noinline)) Machine::complete(Exchange &e, Site site, int lanes) {
+    if (e.mask == 0xffffffffu >> (32 - lanes)) access_converged(current->warp);
     void *together[32];
-    Thread *others[32];
+    Thread *others[32], *first = &threads_[current->warp * 32];
     size_t n = 0;
     for (int i = 0; i < 32; i++) {
         together[i] = e.arguments[i];
         e.arguments[i] = nullptr;
-        if ((mask >> i & 1) && i != lane) others[n++] = &threads_[base + i];
+        if ((e.mask >> i & 1) && first + i != current) others[n++] = first + i;
     }
     e.arrived = 0;
-    if (combine != nullptr) combine(together, site);
-    release(sync);
+    if (e.combine != nullptr) e.combine(together, site);
+    release(&warps_[current->warp]);
     wake(others, n);
 }
 
@@ -294,7 +300,7 @@ std::string Machine::stuck() const {
         const char *what = t.state == Thread::waiting_warp ? "lanes" : t.state == Thread::waiting_block ? "the block" : "a barrier's phase";
         all += " thread " + std::to_string(t.number) + " and on for " + what + " at " + text(t.site) + ";";
     }
-    return all + " " + std::to_string(finished_) + " of " + std::to_string(threads_.size()) + " have left the kernel";
+    return all + " " + std::to_string(finished_) + " of " + std::to_string(count_) + " have left the kernel";
 }
 
 } // namespace lathe::host

@@ -46,10 +46,11 @@ struct Copy {
     int bytes;
 };
 
-struct Thread {
+// Whose first line of the processor's cache has what a thread that runs is asked for.
+struct alignas(64) Thread {
     enum State { unstarted, running, waiting_warp, waiting_block, waiting_phase, done };
     Indices indices;
-    int number, warp, lane;
+    int number, warp;
     State state;
     Fiber *fiber; // while it waits
     Site site;    // where it waits
@@ -164,6 +165,7 @@ class Machine {
     Thread *next();
     void make_current(Thread *thread);
     void wait(Site site, Thread::State state);
+    void complete(Exchange &e, Site site, int lanes);
     void go_on(Thread *thread, Fiber *from);
     void wake(Thread **threads, size_t n);
     Fiber *take_fiber();
@@ -173,6 +175,7 @@ class Machine {
     const Launch *launch_ = nullptr;
     Order order_;
     std::vector<Thread> threads_;
+    int count_ = 0; // of them
     std::vector<Thread *> unstarted_, ready_; // taken from the back
     std::vector<Fiber *> fibers_, idle_;
     Fiber own_; // of the thread that launches

@@ -5,8 +5,6 @@
 
 namespace lathe::host {
 
-int lane() { return machine->current->lane; }
-
 void *shared_memory(const void *declaration, size_t bytes) {
     void *memory = machine->shared.declared(declaration, bytes);
     if (memory == nullptr) fault({"shared memory", 0}, "the block's arrays do not fit");

@@ -37,10 +37,11 @@ struct Site {
 };
 #define LATHE_SITE (::lathe::host::Site{__FILE__, __LINE__})
 
-// The indices of the thread that runs.
+// The indices of the thread that runs, and its place in its warp.
 struct Indices {
     uint3 thread, block;
     dim3 block_size, grid_size;
+    int lane;
 };
 extern __thread Indices *indices __attribute__((tls_model("initial-exec")));
 
@@ -62,7 +63,7 @@ void warp_exchange(Site site, uint32_t mask, void *arguments, Combine combine);
 // Ends the kernel with an error.
 [[noreturn]] void fault(Site site, const char *what);
 
-int lane();
+inline int lane() { return indices->lane; }
 
 template <class T>
 struct Shuffle {

@@ -230,7 +230,7 @@ WarpMatrices &Machine::matrices() { return matrices_[current->warp]; }
 // Each of a warpgroup's four warps has to issue the same products.
 void Machine::check_warpgroup(Site site, const WarpProduct &product) {
     const int group = current->warp / 4;
-    if (static_cast<size_t>(group * 4 + 4) * 32 > threads_.size()) fail(site, "a product by fewer than the four warps of a warpgroup");
+    if ((group * 4 + 4) * 32 > count_) fail(site, "a product by fewer than the four warps of a warpgroup");
     WarpMatrices &w = matrices();
     if (!w.fenced) fail(site, "a product without wgmma_fence before it");
     std::vector<WarpProduct> &all = warpgroups_[group];

@@ -122,6 +122,9 @@ func TestReadme(t *testing.T) {
 				command = strings.Replace(command, "--seeds 1-3", "--seeds 1-2", 1) + smallRun
 			case !dry && (strings.HasPrefix(command, "bin/lathe run jobs/own-") || strings.HasPrefix(command, "bin/lathe run mine.yaml ")):
 				command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
+			case strings.HasPrefix(command, "bin/lathe run jobs/smoke.yaml --run runs/long"), strings.HasPrefix(command, "bin/lathe run jobs/smoke.yaml --run runs/watched"),
+				strings.HasPrefix(command, "bin/lathe run jobs/distill/"), strings.HasPrefix(command, "bin/lathe run jobs/mixed/"):
+				command += " --set warm_start.steps=60 --set warm_start.chunk=30"
 			case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
 				command += " --set schedule.iterations=1 --set warm_start.steps=10 --set evaluation.steps=0"
 			}

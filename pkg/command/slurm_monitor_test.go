@@ -257,7 +257,7 @@ func withMonitor(t *testing.T, bin, held string) string {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", monitor, "./cmd/lathe-monitor")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo,urfave_cli_no_docs", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", monitor, "./cmd/lathe-monitor")
 	build.Dir = sourcetree.Path()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building lathe-monitor: %v\n%s", err, out)

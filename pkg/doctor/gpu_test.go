@@ -63,7 +63,7 @@ func TestLibraryVersion(t *testing.T) {
 func TestLookAtMonitor(t *testing.T) {
 	libraries := map[bool]string{false: nvmltest.Build(t, false), true: nvmltest.Build(t, true)}
 	binaries := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", binaries+"/", "./cmd/lathe-monitor")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "netgo,osusergo,urfave_cli_no_docs", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", binaries+"/", "./cmd/lathe-monitor")
 	build.Dir = sourcetree.Path()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building lathe-monitor: %v\n%s", err, out)
