@@ -14,6 +14,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -76,6 +77,11 @@ type Arithmetic struct {
 	Backend  string `json:"backend"`            // cpu or cuda
 	Device   string `json:"device,omitempty"`   // the GPU's name
 	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma on a GPU, bfloat16 on a CPU
+}
+
+// String names it for people.
+func (a Arithmetic) String() string {
+	return strings.Join(strings.Fields(a.Backend+" "+a.Device+" "+a.Products), " ")
 }
 
 // Coefficients are the derivatives of a loss L by what the engine computes for

@@ -5,9 +5,11 @@
 package stage
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -47,6 +49,39 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 // NoteEngine adds to a manifest what computed the output's numbers.
 func NoteEngine(m *seal.Manifest, engine policy.Model) error {
 	return m.Note("engine", engine.Arithmetic())
+}
+
+// EngineOf is what computed the numbers of a sealed output; ok is false where none of our
+// engines did, or its manifest does not say.
+func EngineOf(m seal.Manifest) (a policy.Arithmetic, ok bool, err error) {
+	ok, err = noted(m, "engine", &a)
+	return a, ok, err
+}
+
+// samplersNote is the note of a batch about what sampled its responses.
+const samplersNote = "samplers"
+
+// NoteSamplers adds to a batch's manifest which engines of ours sampled its responses.
+func NoteSamplers(m *seal.Manifest, engines []policy.Arithmetic) error {
+	return m.Note(samplersNote, engines)
+}
+
+// Samplers are the engines that sampled the responses of a batch, as far as it says.
+func Samplers(m seal.Manifest) (engines []policy.Arithmetic, err error) {
+	_, err = noted(m, samplersNote, &engines)
+	return engines, err
+}
+
+// noted reads a note of a manifest, if it has that.
+func noted(m seal.Manifest, name string, to any) (bool, error) {
+	text, ok := m.Notes[name]
+	if !ok {
+		return false, nil
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return false, exitcode.Dataf("the manifest of %q has an unreadable note %q: %w", m.Name, name, err)
+	}
+	return true, nil
 }
 
 // Sampling is the distribution that responses are drawn from.

@@ -128,6 +128,29 @@ func open(folder, version string, options Options) (*policy.Engine, error) {
 	return engine.Roles(), nil
 }
 
+// Arithmetic is that of the engine that [Open] would open, as far as it is known before
+// the weights are loaded.
+func Arithmetic(folder string, options Options) (policy.Arithmetic, error) {
+	if options.Backend != CPU && options.Compute != "bfloat16" {
+		a, err := cuda.Arithmetic()
+		if err == nil || options.Backend == CUDA {
+			return a, err
+		}
+	}
+	adapted, err := checkpoint.IsAdapter(folder)
+	if err == nil && adapted {
+		folder, _, err = checkpoint.AdaptedConfig(folder, options.Base)
+	}
+	if err != nil {
+		return policy.Arithmetic{}, err
+	}
+	source, err := checkpoint.Open(folder)
+	if err != nil {
+		return policy.Arithmetic{}, err
+	}
+	return cpu.Arithmetic(options.compute(source)), source.Close()
+}
+
 // compute is the type that products round to, which depends on nothing but the
 // options and the policy: its embedding stands for its weights.
 func (o Options) compute(source policy.Source) safetensors.DType {

@@ -244,8 +244,16 @@ func (e *Engine) Config() policy.Config { return e.config }
 
 // Arithmetic implements [policy.Model].
 func (e *Engine) Arithmetic() policy.Arithmetic {
-	a := policy.Arithmetic{Backend: "cpu"}
 	if e.pairs {
+		return Arithmetic(safetensors.BF16)
+	}
+	return Arithmetic(safetensors.F32)
+}
+
+// Arithmetic is that of an engine whose products round their inputs to a type.
+func Arithmetic(compute safetensors.DType) policy.Arithmetic {
+	a := policy.Arithmetic{Backend: "cpu"}
+	if compute == safetensors.BF16 {
 		a.Products = "bfloat16"
 	}
 	return a

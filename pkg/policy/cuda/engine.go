@@ -84,6 +84,26 @@ func New(source policy.Source, options Options) (*Engine, error) {
 // the instructions of an engine's products (engine.h, eng_open).
 const productsVariable = "LATHE_GEMM"
 
+// products are the instructions of an engine's products.
+func products() (string, error) {
+	chosen := cmp.Or(os.Getenv(productsVariable), "mma")
+	if chosen != "mma" && chosen != "wgmma" {
+		return "", exitcode.Usagef("%s is %q; it may be mma or wgmma", productsVariable, chosen)
+	}
+	return chosen, nil
+}
+
+// Arithmetic is that of an engine that [New] would make of any policy. Its errors are those
+// of [Find].
+func Arithmetic() (policy.Arithmetic, error) {
+	products, err := products()
+	if err != nil {
+		return policy.Arithmetic{}, err
+	}
+	device, err := Find("", 0)
+	return policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products}, err
+}
+
 // open makes an engine under a plan.
 func open(source policy.Source, options Options, planFor func(shape, policy.Workload, int64) (Plan, error)) (*Engine, error) {
 	config := source.Config()
@@ -93,9 +113,9 @@ func open(source policy.Source, options Options, planFor func(shape, policy.Work
 	if options.ValueHead != nil && len(options.ValueHead) != config.HiddenSize {
 		return nil, exitcode.Bugf("a value head of %d numbers for a policy of width %d", len(options.ValueHead), config.HiddenSize)
 	}
-	products := cmp.Or(os.Getenv(productsVariable), "mma")
-	if products != "mma" && products != "wgmma" {
-		return nil, exitcode.Usagef("%s is %q; it may be mma or wgmma", productsVariable, products)
+	products, err := products()
+	if err != nil {
+		return nil, err
 	}
 	shape, err := newShape(source, options)
 	if err != nil {

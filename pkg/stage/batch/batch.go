@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -91,6 +92,7 @@ type reduction struct {
 	cited   []seal.Input
 	metrics map[string]float64
 
+	samplers    []policy.Arithmetic      // engines that sampled what was read
 	rewardStats []shard.Stat             // what the reward keeps
 	plans       map[int][]shard.Instance // by iteration
 	groups      []group                  // in plan order, carried ones last

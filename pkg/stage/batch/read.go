@@ -2,6 +2,7 @@ package batch
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -164,6 +165,9 @@ func (r *reduction) readRollout(path string) ([]scored, seal.Input, error) {
 	if err != nil {
 		return nil, cited, err
 	}
+	if err := r.noteSampler(path); err != nil {
+		return nil, cited, err
+	}
 	r.cited = append(r.cited, cited)
 	traces := shard.Traces(rows)
 	all := make([]scored, len(traces))
@@ -185,6 +189,22 @@ func (r *reduction) readRollout(path string) ([]scored, seal.Input, error) {
 		}
 	}
 	return all, cited, nil
+}
+
+// noteSampler keeps which engine sampled the rollouts of a file.
+func (r *reduction) noteSampler(path string) error {
+	m, err := seal.Read(r.ctx, path, r.files.Reading)
+	if r.files.Plain && errors.Is(err, seal.ErrNotSealed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	engine, ok, err := stage.EngineOf(m)
+	if ok && !slices.Contains(r.samplers, engine) {
+		r.samplers = append(r.samplers, engine)
+	}
+	return err
 }
 
 // sameResponses makes sure that a score shard is of the responses that are

@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
+	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // learned is a sequence of the batch, without its tokens, and where it is from.
@@ -247,6 +248,9 @@ func (r *reduction) writeBatch(sequences []learned) error {
 	}
 	m := r.manifest()
 	m.Metrics = r.metrics
+	if err := stage.NoteSamplers(&m, r.samplers); err != nil {
+		return err
+	}
 	held := &tokens{shard: -1}
 	_, err := arrowfile.WriteBatchFrom(r.in.BatchOutput, layout, func(rows int) ([]shard.Sequence, error) {
 		record := make([]shard.Sequence, rows)

@@ -22,7 +22,7 @@ func (l *learner) estimateAdvantages(ctx context.Context, engine *policy.Engine,
 	spec := l.Advantage
 	var places []int32 // in the batch's order
 	for _, u := range l.unitsOf(func(u unit) bool { return spec.Whitening || wanted(u) }) {
-		read, err := l.batch.Unit(u.step, u.number)
+		read, err := l.rows(u)
 		if err != nil {
 			return err
 		}

@@ -140,6 +140,9 @@ type learner struct {
 	trained trained        // the engine, with such a critic
 	base    string         // that the new adapter will name
 	batch   *arrowfile.Batch
+	// elsewhere says that an engine whose numbers may differ from the learner's sampled
+	// some of the batch: then the old log-probabilities are computed again.
+	elsewhere bool
 	// before is what was computed of sequences before the first optimizer step, by
 	// place. Their tokens are not there: they are read again.
 	before map[int32]*trainer.Sequence
@@ -164,7 +167,10 @@ func (l *learner) open(ctx context.Context, workload func(s Settings, longest in
 	if err := l.adaptEntropy(ctx); err != nil {
 		return err
 	}
-	looks := l.looks(ctx, wanted)
+	looks, err := l.looks(ctx, batchManifest, wanted)
+	if err != nil {
+		return err
+	}
 	if err := l.lookBefore(ctx, looks); err != nil {
 		return err
 	}

@@ -11,8 +11,11 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/trainer"
 )
 
@@ -29,13 +32,19 @@ type look struct {
 // looks lists what must be known of the units that are wanted before the first
 // optimizer step: the learner's log-probabilities of what our engine did not sample,
 // those under the reference policy and the teacher, and a critic's values.
-func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
+func (l *learner) looks(ctx context.Context, batch seal.Manifest, wanted func(unit) bool) ([]look, error) {
 	l.before = map[int32]*trainer.Sequence{}
 	units := l.unitsOf(wanted)
 	if len(units) == 0 {
-		return nil
+		return nil, nil
 	}
-	all := l.oldLooks(ctx, wanted)
+	if err := l.compareEngines(batch); err != nil {
+		return nil, err
+	}
+	all, err := l.oldLooks(ctx, units)
+	if err != nil {
+		return nil, err
+	}
 	if l.Loss.KL.Coef != 0 && (l.Policy.LoRA != nil || l.in.Reference != "") {
 		all = append(all, l.referenceLook(ctx, units))
 	}
@@ -43,7 +52,7 @@ func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
 		all = append(all, l.teacherLook(ctx, units))
 	}
 	if !l.Advantage.Critic() {
-		return all
+		return all, nil
 	}
 	values := look{name: "values", folder: cmp.Or(l.in.Start, l.in.Policy), as: l.Policy}
 	of, engine := l.in.Policy, &l.engine
@@ -55,7 +64,7 @@ func (l *learner) looks(ctx context.Context, wanted func(unit) bool) []look {
 		values.own = engine
 	}
 	values.pass = func(engine *policy.Engine) error { return l.estimateAdvantages(ctx, engine, wanted) }
-	return append(all, values)
+	return append(all, values), nil
 }
 
 // lookBefore takes the looks under policies that are not trained, each open alone.
@@ -113,18 +122,10 @@ func (l *learner) referenceLook(ctx context.Context, units []unit) look {
 // oldLooks compute the learner's own log-probabilities of sequences under the
 // policy version that sampled them, unless our engine sampled them: then they are
 // what the batch holds, to the last bit.
-func (l *learner) oldLooks(ctx context.Context, wanted func(unit) bool) []look {
-	units := map[int][]unit{} // by version
-	for _, r := range l.batch.Layout {
-		u := unit{int(r.OptimizerStep), int(r.Unit)}
-		if !wanted(u) {
-			continue
-		}
-		for _, version := range r.Versions {
-			if own := units[int(version)]; !slices.Contains(own, u) {
-				units[int(version)] = append(own, u)
-			}
-		}
+func (l *learner) oldLooks(ctx context.Context, wanted []unit) ([]look, error) {
+	units, err := l.versions(wanted)
+	if err != nil {
+		return nil, err
 	}
 	var all []look
 	for _, version := range slices.Sorted(maps.Keys(units)) {
@@ -149,18 +150,82 @@ func (l *learner) oldLooks(ctx context.Context, wanted func(unit) bool) []look {
 			if err != nil {
 				return err
 			}
+			if l.elsewhere {
+				return nil
+			}
 			return l.checkServed(ctx, version, units[version][:1], chosen)
 		}
 		all = append(all, at)
 	}
-	return all
+	return all, nil
+}
+
+// versions lists the units with sequences that our engine did not sample, by the policy
+// version that did.
+func (l *learner) versions(wanted []unit) (map[int][]unit, error) {
+	units := map[int][]unit{}
+	add := func(version int, u unit) {
+		if own := units[version]; !slices.Contains(own, u) {
+			units[version] = append(own, u)
+		}
+	}
+	is := map[unit]bool{}
+	for _, u := range wanted {
+		is[u] = true
+	}
+	for _, r := range l.batch.Layout {
+		if u := (unit{int(r.OptimizerStep), int(r.Unit)}); is[u] {
+			for _, version := range r.Versions {
+				add(int(version), u)
+			}
+		}
+	}
+	if !l.elsewhere {
+		return units, nil
+	}
+	for _, u := range wanted { // the layout has no versions of what an engine sampled
+		rows, err := l.rows(u)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range rows {
+			if s.LogProbSource == shard.LogProbsServer {
+				add(int(s.PolicyVersion), u)
+			}
+		}
+	}
+	return units, nil
+}
+
+// compareEngines compares what sampled the batch with what learns from it.
+func (l *learner) compareEngines(batch seal.Manifest) error {
+	samplers, err := stage.Samplers(batch)
+	if err != nil || len(samplers) == 0 {
+		return err
+	}
+	options := trainer.EngineOptions(l.Policy, l.process, l.Optimizer, true, policy.Workload{})
+	options.Base = l.in.Base
+	own, err := backend.Arithmetic(l.in.Policy, options)
+	if err != nil {
+		return err
+	}
+	for _, sampler := range samplers {
+		if sampler == own {
+			continue
+		}
+		l.elsewhere = true
+		if l.process.Log != nil {
+			l.process.Log("%s sampled responses that %s learns from: their old log-probabilities are computed again", sampler, own)
+		}
+	}
+	return nil
 }
 
 // logProbs computes the log-probabilities of the sequences of units that are chosen,
 // and keeps them.
 func (l *learner) logProbs(ctx context.Context, engine *policy.Engine, units []unit, choose func(shard.Sequence) (bool, error), keep func(s *trainer.Sequence, logProbs []float32)) error {
 	for _, u := range units {
-		sequences, err := l.batch.Unit(u.step, u.number)
+		sequences, err := l.rows(u)
 		if err != nil {
 			return err
 		}

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -160,5 +162,43 @@ func TestForeignSourceIsRefused(t *testing.T) {
 	_, err := learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), inputs(r, data, "learned"))
 	if exitcode.Code(err) != exitcode.Data {
 		t.Errorf("exit code %d: %v", exitcode.Code(err), err)
+	}
+}
+
+// TestAnotherEngineSampled: what an engine has sampled whose numbers may be others is as of
+// a server: old log-probabilities are the learner's own, and the gap is measured. Of an engine
+// like the learner's they are what the batch holds.
+func TestAnotherEngineSampled(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "rollout.temperature=0.8", "loss.epochs=2")
+	own := batch(r)
+	update(r, inputs(r, own, "own"))
+	want := r.Digest(r.Path("own"))
+	for _, c := range []struct {
+		name     string
+		samplers []policy.Arithmetic
+		again    bool
+	}{
+		{"alike", []policy.Arithmetic{{Backend: "cpu"}}, false},
+		{"other", []policy.Arithmetic{{Backend: "cuda", Device: "a GPU", Products: "mma"}}, true},
+		{"both", []policy.Arithmetic{{Backend: "cpu"}, {Backend: "cpu", Products: "bfloat16"}}, true},
+	} {
+		sequences, _, err := arrowfile.ReadBatch(r.Context(), own, seal.Options{})
+		r.Check(err)
+		for i := range sequences {
+			shifted(1)(&sequences[i])
+			sequences[i].LogProbSource = shard.LogProbsEngine
+		}
+		var m seal.Manifest
+		r.Check(stage.NoteSamplers(&m, c.samplers))
+		_, err = arrowfile.WriteBatch(r.Path(c.name+".arrow"), sequences, seal.AttemptFromEnv(), m)
+		r.Check(err)
+		got := update(r, inputs(r, r.Path(c.name+".arrow"), c.name))
+		if same := r.Digest(r.Path(c.name)) == want; same != c.again {
+			t.Errorf("%s: the policy is that of the learner's own log-probabilities: %v, want %v", c.name, same, c.again)
+		}
+		if gap := got["sampler_difference"]; c.again && math.Abs(gap-1) > 2e-6 {
+			t.Errorf("%s: the sampler's log-probabilities are off by %g nats, want 1", c.name, gap)
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (l *learner) gapUnder(ctx context.Context, folder string, units []unit, cho
 // and of how many tokens.
 func (l *learner) gap(units []unit, choose func(shard.Sequence) (bool, error), ours func(*trainer.Sequence) []float32) (nats float64, tokens int, err error) {
 	for _, u := range units {
-		sequences, err := l.batch.Unit(u.step, u.number)
+		sequences, err := l.rows(u)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -39,7 +39,7 @@ func (l *learner) teach(ctx context.Context, engine *policy.Engine, units []unit
 		return err
 	}
 	for _, u := range units {
-		read, err := l.batch.Unit(u.step, u.number)
+		read, err := l.rows(u)
 		if err != nil {
 			return err
 		}

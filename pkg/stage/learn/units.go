@@ -28,9 +28,22 @@ func (l *learner) unitsOf(wanted func(unit) bool) []unit {
 	return slices.Compact(units) // one may have several record batches
 }
 
+// rows reads the rows of a unit. What another engine sampled is as if a server had.
+func (l *learner) rows(u unit) ([]shard.Sequence, error) {
+	read, err := l.batch.Unit(u.step, u.number)
+	if l.elsewhere {
+		for i := range read {
+			if read[i].LogProbSource == shard.LogProbsEngine {
+				read[i].LogProbSource = shard.LogProbsServer
+			}
+		}
+	}
+	return read, err
+}
+
 // sequences reads those of a unit, with what was computed of them.
 func (l *learner) sequences(u unit) ([]trainer.Sequence, error) {
-	read, err := l.batch.Unit(u.step, u.number)
+	read, err := l.rows(u)
 	if err != nil {
 		return nil, err
 	}
