@@ -61,7 +61,7 @@ func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 		done.Fewer = -done.Fewer
 	default:
 		if o.DryRun {
-			verb = "would pack %d shards into %d files: %d fewer files\n"
+			verb = "would pack %s into %s: %d fewer files\n"
 		}
 		surveyor := survey.New(opened.Graph)
 		found, errSurvey := surveyor.Survey(ctx)
