@@ -79,7 +79,7 @@ func TestShorter(t *testing.T) {
 
 // Of a right and a wrong answer the wrong one goes, where the rule that selected the instance is
 // looked at.
-func TestWrong(t *testing.T) {
+func TestNotRight(t *testing.T) {
 	t.Parallel()
 	right := answering("1", 5, 1, "stop")
 	right.Score.Outcome = string(shard.OutcomeOK)
@@ -88,9 +88,9 @@ func TestWrong(t *testing.T) {
 		of   []string
 		rule string
 		want string
-	}{{nil, "newest", ReasonWrong}, {[]string{"first"}, "first", ReasonWrong}, {[]string{"first"}, "newest", ""}} {
+	}{{nil, "newest", ReasonNotRight}, {[]string{"first"}, "first", ReasonNotRight}, {[]string{"first"}, "newest", ""}} {
 		g.Instance.SelectedBy = c.rule
-		if got := (Wrong{c.of}).Drop(g, segments, 1); got != c.want || (Wrong{c.of}).Drop(g, segments, 0) != "" {
+		if got := (NotRight{c.of}).Drop(g, segments, 1); got != c.want || (NotRight{c.of}).Drop(g, segments, 0) != "" {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
