@@ -79,7 +79,7 @@ type cost struct{ cores, gpus, wall float64 }
 func costOf(g graph.Graph, seconds map[graph.Stage]float64, p site.Profile) (c cost, err error) {
 	for _, n := range g.Nodes() {
 		q, tasks := g.Request(n.Stage), g.Shards(n)
-		hours := (assumedStartSeconds + seconds[n.Stage]) / 3600
+		hours := min((assumedStartSeconds+seconds[n.Stage])/3600, budgetHours(g, n, q))
 		atOnce, err := atOnce(n.Stage, q, p)
 		if err != nil {
 			return c, err

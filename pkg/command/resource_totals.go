@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -41,7 +42,7 @@ func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
 		if err != nil {
 			return nil, err
 		}
-		tasks, hours := g.Shards(n), mostHours(g, n, a.Request)
+		tasks, hours := g.Shards(n), min(float64(a.Request.Minutes)/60, budgetHours(g, n, a.Request))
 		a.Arrays++
 		a.Tasks += tasks
 		a.CoreHours += float64(tasks*a.Request.CPUs) * hours
@@ -57,14 +58,13 @@ func stageTotals(g graph.Graph, p site.Profile) ([]stageTotal, error) {
 	return all, nil
 }
 
-// mostHours bounds the time of a task: by its limit and, where each trace has a budget
-// (scaffold.seconds or evaluation.seconds), by what the traces of a shard have for all
-// waves, with one task more for turns that begin within the budget and end after it.
-func mostHours(g graph.Graph, n graph.Node, q recipe.Request) float64 {
-	limit := float64(q.Minutes) / 60
+// budgetHours bounds the mean time of a shard's tasks over all waves where each trace has
+// a budget (scaffold.seconds or evaluation.seconds): what the traces of a shard have, with
+// one task more for turns that begin within the budget and end after it.
+func budgetHours(g graph.Graph, n graph.Node, q recipe.Request) float64 {
 	budget := g.Recipe.Seconds(n.HeldOut())
 	if !n.OfTraces() || budget == 0 {
-		return limit
+		return math.Inf(1)
 	}
 	rows, chains := g.PlanRows(), g.Recipe.Rollout.Group
 	if n.HeldOut() {
@@ -76,7 +76,7 @@ func mostHours(g graph.Graph, n graph.Node, q recipe.Request) float64 {
 	tasks, waves := g.Shards(n), g.Waves(n.Stage)
 	traces := (rows + tasks - 1) / tasks * chains
 	whole := (float64(traces)*budget + float64(waves*assumedStartSeconds)) / 3600
-	return min(limit, (whole+limit)/float64(waves))
+	return (whole + float64(q.Minutes)/60) / float64(waves)
 }
 
 // atOnce is how many tasks of a stage a site has room for; where the profile does
