@@ -95,7 +95,7 @@ func partsHeld(g graph.Graph, folder string) (map[graph.Stage]int64, error) {
 	if !g.InParts() || folder == "" {
 		return nil, nil
 	}
-	p, err := learn.PartsOf(g.Recipe, folder)
+	p, err := learn.PartsOf(learn.SettingsOf(g.Recipe), folder)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
@@ -71,7 +72,7 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 			return nil, err
 		}
 		settings = resolved.Recipe
-		if err := learn.SettleApplyShards(&settings, o.Model); err != nil {
+		if err := rundir.SettleApplyShards(&settings, o.Model); err != nil {
 			return nil, err
 		}
 	} else if len(o.Set) > 0 {

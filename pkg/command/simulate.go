@@ -18,10 +18,10 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/simulate"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/site"
-	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
 
 // SimulateOptions are those of lathe simulate.
@@ -162,7 +162,7 @@ func (o SimulateOptions) simulate(ctx context.Context, base simulate.Options, co
 	if err != nil {
 		return simulate.Outcome{}, err
 	}
-	if err := learn.SettleApplyShards(&resolved.Recipe, folder); err != nil {
+	if err := rundir.SettleApplyShards(&resolved.Recipe, folder); err != nil {
 		return simulate.Outcome{}, err
 	}
 	if base.Sizes, err = sizesOf(resolved.Recipe, folder); err != nil {

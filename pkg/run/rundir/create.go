@@ -151,7 +151,7 @@ func (d *draft) settle() error {
 		err = checkPolicyFolder("policy.path", folder)
 	}
 	if err == nil {
-		err = learn.SettleApplyShards(&r, folder)
+		err = SettleApplyShards(&r, folder)
 	}
 	if err != nil {
 		return fmt.Errorf("schedule.apply_shards auto: %w", err)
@@ -434,3 +434,21 @@ func (d *draft) halfMade(ctx context.Context) error {
 
 // notInJobName is what a job name may not hold.
 var notInJobName = lazyregexp.New(`[^a-zA-Z0-9_-]`)
+
+// SettleApplyShards gives schedule.apply_shards auto its number, for the policy in a folder
+// that a run starts from; empty where the run makes its own.
+func SettleApplyShards(r *recipe.Recipe, folder string) error {
+	if r.Schedule.ApplyShards != recipe.ApplyAuto {
+		return nil
+	}
+	if folder == "" || r.Policy.LoRA != nil {
+		r.SettleApplyShards(0, 1)
+		return nil
+	}
+	p, err := learn.PartsOf(learn.SettingsOf(*r), folder)
+	if err != nil {
+		return err
+	}
+	r.SettleApplyShards(p.Bytes, len(p.Files))
+	return nil
+}

@@ -20,21 +20,21 @@ type Parts struct {
 	Bytes   int64   // of all weights, gradients and optimizer states, in their types
 }
 
-// PartsOf are those of a whole policy in a folder, under a recipe.
-func PartsOf(r recipe.Recipe, folder string) (Parts, error) {
-	opened, err := checkpoint.OpenParts(folder, r.Policy.ValueHead())
+// PartsOf are those of a whole policy in a folder.
+func PartsOf(s Settings, folder string) (Parts, error) {
+	opened, err := checkpoint.OpenParts(folder, s.Policy.ValueHead())
 	if err != nil {
 		return Parts{}, err
 	}
-	p, m := Parts{Kept: 2, Models: 1}, model{state: backend.DTypes[r.Optimizer.State]}
-	if r.Policy.Critic == recipe.CriticModel {
+	p, m := Parts{Kept: 2, Models: 1}, model{state: backend.DTypes[s.Optimizer.State]}
+	if s.Policy.Critic == recipe.CriticModel {
 		p.Models = 2
 	}
 	for _, file := range opened.Files {
 		elements := int64(0)
 		for _, index := range file.Tensors {
 			t := opened.Tensors[index]
-			t.DType = cmp.Or(backend.DTypes[r.Policy.DType], t.DType)
+			t.DType = cmp.Or(backend.DTypes[s.Policy.DType], t.DType)
 			n, each := int64(t.Elements()), t.StoredAs().Bytes()+4+2*cmp.Or(m.state, safetensors.F32).Bytes()
 			if m.mastered(t) {
 				p.Kept, each = 3, each+4
@@ -61,22 +61,4 @@ func (p Parts) Held(units, tasks int) (sum, apply int64) {
 		share = max(share, own)
 	}
 	return 4 * (share*p.Models + int64(bits.Len(uint(units)))*p.Largest), 4 * (p.Kept*slices.Max(p.Files) + 2*p.Largest)
-}
-
-// SettleApplyShards gives schedule.apply_shards auto its number, for the policy in a folder
-// that a run starts from; empty where the run makes its own.
-func SettleApplyShards(r *recipe.Recipe, folder string) error {
-	if r.Schedule.ApplyShards != recipe.ApplyAuto {
-		return nil
-	}
-	if folder == "" || r.Policy.LoRA != nil {
-		r.SettleApplyShards(0, 1)
-		return nil
-	}
-	p, err := PartsOf(*r, folder)
-	if err != nil {
-		return err
-	}
-	r.SettleApplyShards(p.Bytes, len(p.Files))
-	return nil
 }

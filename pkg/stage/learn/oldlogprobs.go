@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -206,7 +207,10 @@ func (l *learner) compareEngines(batch seal.Manifest) error {
 	options := trainer.EngineOptions(l.Policy, l.process, l.Optimizer, true, policy.Workload{})
 	options.Base = l.in.Base
 	own, err := backend.Arithmetic(l.in.Policy, options)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // what opens the policy says that it is not there
+		return nil
+	case err != nil:
 		return err
 	}
 	for _, sampler := range samplers {
