@@ -28,7 +28,9 @@ func TestOwnChaos(t *testing.T) {
 		name     string
 		settings []string
 	}{
-		{"own-environment", own}, {"own-reward", own}, {"tooluse-smoke", nil},
+		{"own-environment", own},
+		{"own-reward", own},
+		{"tooluse-smoke", nil},
 		{"smoke", []string{"schedule.apply_shards=3", "schedule.gradient_shards=2", "loss.mini_batches=3"}},
 	}
 	if os.Getenv("LATHE_CHAOS") == "" {

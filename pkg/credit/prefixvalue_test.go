@@ -46,15 +46,21 @@ func TestPrefixValue(t *testing.T) {
 		want     [][]Earlier
 	}{
 		"both at once": {
-			PrefixValue{"std", 8}, first, [][]sampled{{long, short}},
+			PrefixValue{"std", 8},
+			first,
+			[][]sampled{{long, short}},
 			[][]Earlier{{{prefixOf(2), 0, .25, -.5}, {prefixOf(4), 2, .75, 1}}},
 		},
 		"the longer first": {
-			PrefixValue{"std", 8}, first, [][]sampled{{long}, {short}},
+			PrefixValue{"std", 8},
+			first,
+			[][]sampled{{long}, {short}},
 			[][]Earlier{{{prefixOf(4), 0, .75, .5}}, {{prefixOf(2), 0, .25, -.5}}},
 		},
 		"once for each prefix": {
-			PrefixValue{"std", 8}, first, [][]sampled{{short}, {short}, {long}},
+			PrefixValue{"std", 8},
+			first,
+			[][]sampled{{short}, {short}, {long}},
 			[][]Earlier{{{prefixOf(2), 0, .25, -.5}}, nil, {{prefixOf(4), 2, .75, 1}}},
 		},
 		// 0, 0, 0, 1 and 1, 1, 0, 1 together: V = 1/2, which is no news.

@@ -340,8 +340,11 @@ func (p *Parents) Explain(state curriculum.State, _, _ int, selected curriculum.
 		}
 		e := own[kind].entries[at]
 		return []curriculum.Term{
-			{Name: "programs of the kind", Value: float64(len(own[kind].entries))}, {Name: "R", Value: e.BaseScore}, {Name: "F", Value: e.Potential},
-			{Name: "share of " + e.Kind, Value: share}, {Name: "probability", Value: share * own[kind].share(at)},
+			{Name: "programs of the kind", Value: float64(len(own[kind].entries))},
+			{Name: "R", Value: e.BaseScore},
+			{Name: "F", Value: e.Potential},
+			{Name: "share of " + e.Kind, Value: share},
+			{Name: "probability", Value: share * own[kind].share(at)},
 		}, nil
 	}
 	return nil, exitcode.Dataf("program %q is none of those that it was selected from", selected.ParentID)

@@ -22,8 +22,11 @@ import (
 func TestProblem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ kind, first, second, question, answer string }{
-		{"add", "21", "93", "12+39", "411"}, {"add", "21", "11", "12+11", "230"}, {"add", "5", "5", "5+5", "01"},
-		{"copy", "120", "999", "120", "120"}, {"reverse", "120", "999", "120", "021"},
+		{"add", "21", "93", "12+39", "411"},
+		{"add", "21", "11", "12+11", "230"},
+		{"add", "5", "5", "5+5", "01"},
+		{"copy", "120", "999", "120", "120"},
+		{"reverse", "120", "999", "120", "021"},
 	} {
 		if question, answer := problem(c.kind, c.first, c.second); question != c.question || answer != c.answer {
 			t.Errorf("%+v: %s is answered %s", c, question, answer)

@@ -389,7 +389,6 @@ func TestFind(t *testing.T) {
 		code           int
 		message        string
 	}{
-
 		{[]string{one}, []string{"wheat"}, exitcode.Usage, "there is no task \"wheat\""},
 		{[]string{t.TempDir()}, nil, exitcode.Data, "has no task"},
 		{[]string{filepath.Join(one, "nowhere")}, nil, exitcode.Data, "no such file"},
