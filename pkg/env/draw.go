@@ -1,6 +1,9 @@
 package env
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -32,4 +35,10 @@ func Limit[T any](all []T, n int, seed uint64, split Split) []T {
 	}
 	kept, _ := Draw(all, n, rng.New(seed, rng.PurposeData, 0, "limit/"+string(split), 0))
 	return kept
+}
+
+// HeldOut says on which side of the share of a test split the hash of a text falls.
+func HeldOut(text string, share float64) bool {
+	sum := sha256.Sum256([]byte(text))
+	return float64(binary.LittleEndian.Uint64(sum[:])) < share*math.MaxUint64
 }

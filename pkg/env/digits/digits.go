@@ -6,10 +6,7 @@ package digits
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -62,18 +59,12 @@ func draw(data *Data, split env.Split, n, i int, seed uint64) env.Task {
 	var question, answer string
 	for range draws {
 		question, answer = problem(data.Kind, d.number(n), d.number(n))
-		if heldOut(question, data.TestShare) == (split == env.Test) {
+		if env.HeldOut("lathe/digits/split\n"+question, data.TestShare) == (split == env.Test) {
 			break
 		}
 	}
 	kind := fmt.Sprintf("%s-%03d", data.Kind, n)
 	return env.Task{ID: fmt.Sprintf("%s/%s/%d", kind, split, i), Kind: kind, Level: n, Question: question, Answer: answer}
-}
-
-// heldOut says on which side of the test share the hash of a question falls.
-func heldOut(question string, share float64) bool {
-	sum := sha256.Sum256([]byte("lathe/digits/split\n" + question))
-	return float64(binary.LittleEndian.Uint64(sum[:])) < share*math.MaxUint64
 }
 
 // drawn takes digits from a stream one after the other.

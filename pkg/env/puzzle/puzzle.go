@@ -6,10 +6,7 @@ package puzzle
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -55,7 +52,7 @@ func load(data *Data, seed uint64) (*env.TaskSet, error) {
 			name := data.Kinds[len(asked)%len(data.Kinds)]
 			of := kinds[name]
 			question := of.draw(data.Size, d)
-			if question == "" || asked[question] || heldOut(question, data.TestShare) != (part.split == env.Test) {
+			if question == "" || asked[question] || env.HeldOut(question, data.TestShare) != (part.split == env.Test) {
 				continue
 			}
 			asked[question], misses = true, 0
@@ -73,12 +70,6 @@ func fromTasks(settings *Settings, tasks *env.TaskSet) (env.Env, error) {
 		}
 	}
 	return &Env{tasks, settings.Prompts}, nil
-}
-
-// heldOut says on which side of the test share the hash of a puzzle falls.
-func heldOut(question string, share float64) bool {
-	sum := sha256.Sum256([]byte(question))
-	return float64(binary.LittleEndian.Uint64(sum[:])) < share*math.MaxUint64
 }
 
 // Traits are those of answers in one message, scored at once.

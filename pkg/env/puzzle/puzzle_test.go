@@ -175,7 +175,7 @@ func TestDraws(t *testing.T) {
 	}
 	held := 0
 	for i := range 2000 { // 400, and a standard deviation of 18
-		if heldOut(fmt.Sprint(i), 0.2) {
+		if env.HeldOut(fmt.Sprint(i), 0.2) {
 			held++
 		}
 	}
