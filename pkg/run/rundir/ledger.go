@@ -34,7 +34,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		instance string
 		sample   int32
 	}
-	fates := map[key][]bool{}           // of each planned trace: which of its segments have one
+	dispositions := map[key][]bool{}    // of each planned trace: which of its segments have one
 	environments := map[string]string{} // of instances, where there are several
 	last := r.Recipe.Schedule.Iterations
 	for k := 1; k <= last; k++ {
@@ -50,11 +50,11 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 				environments[instance.InstanceID] = instance.Env
 			}
 			for sample := range r.Recipe.Rollout.Group {
-				fates[key{instance.InstanceID, int32(sample)}] = nil
+				dispositions[key{instance.InstanceID, int32(sample)}] = nil
 			}
 		}
 	}
-	ledger.Planned = len(fates)
+	ledger.Planned = len(dispositions)
 	finished, decided := last > 0, 0
 	for k := 1; k <= last; k++ {
 		rows, _, err := shard.Read[shard.LedgerRow](ctx, r.Dir.Ledger(k), seal.Options{})
@@ -68,7 +68,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		decided = k
 		for _, row := range rows {
 			id, segment := key{row.InstanceID, row.Sample}, int(row.Segment)
-			known, planned := fates[id]
+			known, planned := dispositions[id]
 			if !planned {
 				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has a disposition and is in no plan", row.InstanceID, row.Sample))
 				continue
@@ -78,7 +78,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 				ledger.Problems = append(ledger.Problems, fmt.Sprintf("instance %s sample %d has more than one disposition of segment %d", row.InstanceID, row.Sample, segment))
 			}
 			known[segment] = true
-			fates[id] = known
+			dispositions[id] = known
 			ledger.Segments++
 			if row.Fate == string(shard.FateTrained) {
 				ledger.Trained++
@@ -95,10 +95,10 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		ledger.Waiting = len(waiting)
 		for _, row := range waiting {
 			id := key{row.InstanceID, row.Sample}
-			fates[id] = upTo(fates[id], int(row.Segment))
+			dispositions[id] = upTo(dispositions[id], int(row.Segment))
 		}
 	}
-	for _, known := range fates {
+	for _, known := range dispositions {
 		if len(known) == 0 || slices.Contains(known, false) {
 			ledger.Pending++
 		}
