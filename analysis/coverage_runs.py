@@ -22,15 +22,17 @@ JOBS = pathlib.Path(__file__).resolve().parent.parent / "jobs"
 SHORT = ["schedule.iterations=3"]
 FEW = SHORT + ["warm_start.steps=200", "warm_start.chunk=200", "evaluation.problems=8"]
 WARM = SHORT + ["policy.new=null", "policy.path={out}/warm/mlerl-s1/policy/v000000", "warm_start.steps=0"]
+TIMED = WARM + ["evaluation.seconds=60"]  # a budget, which items over time need
+TRIES = WARM + ["evaluation.samples=32"]  # of the held-out task, whose valid programs are few
 # Of each paper: settings, and the recipes that run with them.
 BATCHES = {
     "exit": [(FEW, ["exit/mini/puzzle-*", "exit/mini/tools-*", "mixed/both", "mixed/sort", "mixed/colour"]), (WARM, ["exit/mini/mle-*"])],
     "flipts": [(FEW, ["flipts/small", "flipts/small-[!s]*"]), (SHORT + ["evaluation.problems=8"], ["flipts/small-step-level"])],
-    "ace": [(WARM, ["ace/mini/*"])],
-    "rlmle": [(WARM, ["rlmle/mini/*"])],
-    "mlerl": [(WARM, [f"mlerl/mini/{n}" for n in ("mlerl", "all-valid", "reset", "signed")]),
-              (["warm_start.steps=20"], ["mlerl/mini/self-distillation", "mlerl/mini/distillation-*"]),
-              ([], ["mlerl/mini/undistilled"])],
+    "ace": [(TIMED, ["ace/mini/*"])],
+    "rlmle": [(TRIES, ["rlmle/mini/rlmle"]), (WARM, ["rlmle/mini/[!r]*"])],
+    "mlerl": [(TIMED, [f"mlerl/mini/{n}" for n in ("mlerl", "all-valid", "reset", "signed")]),
+              (["warm_start.steps=20", "evaluation.samples=2"], ["mlerl/mini/self-distillation", "mlerl/mini/distillation-*"]),
+              (["evaluation.samples=2"], ["mlerl/mini/undistilled"])],
 }
 
 
@@ -58,7 +60,7 @@ def main():
     for paper in options.only or BATCHES:
         folders = []
         for i, (settings, recipes) in enumerate(BATCHES[paper]):
-            if settings == WARM:
+            if settings[:len(WARM)] == WARM:
                 sweep(out / "warm", ["mlerl/mini/mlerl"], ["schedule.iterations=0"])
             if i == 1 and paper == "mlerl":
                 for kind in ("all", "valid", "selected"):
