@@ -20,11 +20,11 @@ var trackerProgram string
 var Trackers = []string{"wandb", "trackio"}
 
 // Track logs points with a tracker, one of [Trackers], of the Python at hand, into a folder:
-// those that an earlier call for the same folder and run has not logged. It returns what
-// the program prints. A Python without the tracker is an error of something missing.
+// those that an earlier call for the same folder and run has not logged. It returns in words
+// how many steps were new. A Python without the tracker is an error of something missing.
 func Track(ctx context.Context, python, tracker, folder string, s measure.Summary, points []Point) (string, error) {
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
+	var input bytes.Buffer
+	encoder := json.NewEncoder(&input)
 	for _, p := range points {
 		if err := encoder.Encode(map[string]any{"step": p.Step, "name": p.Name, "value": p.Value}); err != nil {
 			return "", err
@@ -32,7 +32,7 @@ func Track(ctx context.Context, python, tracker, folder string, s measure.Summar
 	}
 	program := exec.CommandContext(ctx, python, "-c", trackerProgram, tracker, folder, s.RunID, s.Name)
 	var said, complained strings.Builder
-	program.Stdin, program.Stdout, program.Stderr = &lines, &said, &complained
+	program.Stdin, program.Stdout, program.Stderr = &input, &said, &complained
 	if err := program.Run(); err != nil {
 		why := strings.TrimSpace(complained.String())
 		if last := strings.LastIndexByte(why, '\n'); last >= 0 {
@@ -43,5 +43,6 @@ func Track(ctx context.Context, python, tracker, folder string, s measure.Summar
 		}
 		return "", exitcode.WithHint(exitcode.Unavailablef("logging with %s: %s", tracker, why), "--python names a Python that has it: %s -m pip install %s", python, tracker)
 	}
-	return strings.TrimSpace(said.String()), nil
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n") // the libraries print too
+	return lines[len(lines)-1], nil
 }
