@@ -53,15 +53,15 @@ func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 		return err
 	}
 	var done compact.Compacted
-	verb := "packed %s into %s: %d fewer files\n"
+	verb, change := "packed %s into %s: %s\n", "fewer file"
 	switch {
 	case o.Undo:
-		verb = "unpacked %s from %s: %d more files\n"
+		verb, change = "unpacked %s from %s: %s\n", "more file"
 		done, err = compact.Undo(ctx, opened, seal.AttemptFromEnv())
 		done.Fewer = -done.Fewer
 	default:
 		if o.DryRun {
-			verb = "would pack %s into %s: %d fewer files\n"
+			verb = "would pack %s into %s: %s\n"
 		}
 		surveyor := survey.New(opened.Graph)
 		found, errSurvey := surveyor.Survey(ctx)
@@ -76,6 +76,6 @@ func Compact(ctx context.Context, out io.Writer, o CompactOptions) error {
 	if o.JSON {
 		return cmdline.WriteJSON(out, done)
 	}
-	fmt.Fprintf(out, verb, plural.Count(done.Shards, "shard"), plural.Count(done.Packs, "file"), done.Fewer)
+	fmt.Fprintf(out, verb, plural.Count(done.Shards, "shard"), plural.Count(done.Packs, "file"), plural.Count(done.Fewer, change))
 	return nil
 }

@@ -32,6 +32,7 @@ func compareCommand() *cli.Command {
 			&cli.IntFlag{Name: "resamples", Usage: "number `N` of bootstrap resamples", Value: 10_000, Destination: &o.Resamples},
 			&cli.Uint64Flag{Name: "seed", Usage: "bootstrap `SEED`", Value: 1, Destination: &o.Seed},
 			&cli.StringFlag{Name: "out", Usage: "write a page, figures and numbers into `FOLDER`", Destination: &o.Out},
+			cmdline.NumberFlag("steps", "compare answers up to revision `K` only, such as of runs with different evaluation.steps; 0: first answers", &o.Steps),
 			cmdline.ListFlag("measure", "also compare measure `NAME` of each run, such as corrections.net, transitions.f2s or a STAGE/NAME of the metrics of tasks; repeatable", &o.Measures),
 			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "csv", Usage: "print CSV, one row per method, metric and step", Destination: &o.CSV},

@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // DataImportOptions are those of lathe data import.
@@ -59,7 +60,7 @@ func DataImport(out io.Writer, o DataImportOptions) error {
 		err = printImported(out, imported)
 	}
 	if err == nil && problems > 0 {
-		return &exitcode.Error{Code: exitcode.LeftOut, Err: fmt.Errorf("%d of %d folders are no tasks", problems, len(imported))}
+		return &exitcode.Error{Code: exitcode.LeftOut, Err: fmt.Errorf("%s %s no %s", plural.Of(problems, len(imported), "folder"), plural.Verb(problems, "is", "are"), plural.Noun(problems, "task"))}
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/doctor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -115,7 +116,7 @@ func Doctor(ctx context.Context, out io.Writer, o DoctorOptions) error {
 		}
 	}
 	if n := report.Problems(); n > 0 {
-		return exitcode.Unavailablef("%d of %d findings are problems that make runs fail", n, len(report.Findings))
+		return exitcode.Unavailablef("problems that make runs fail: %s", plural.Of(n, len(report.Findings), "finding"))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -54,15 +55,15 @@ func (f *promptFindings) refused(task string, err error) {
 
 func (f *promptFindings) findings(room, newTokens int) []string {
 	var all []string
-	say := func(tasks []string, format string, args ...any) {
+	say := func(tasks []string, one, more, format string, args ...any) {
 		if len(tasks) > 0 {
-			all = append(all, fmt.Sprintf("%d prompts (the first: %s) ", len(tasks), tasks[0])+fmt.Sprintf(format, args...))
+			all = append(all, fmt.Sprintf("%s (the first: %s) %s ", plural.Count(len(tasks), "prompt"), tasks[0], plural.Verb(len(tasks), one, more))+fmt.Sprintf(format, args...))
 		}
 	}
-	say(f.long, "leave no room for a response: the policy's context has %d tokens", room)
-	say(f.tight, "leave room for fewer than rollout.max_new_tokens (%d) tokens: the policy's context has %d", newTokens, room)
-	say(f.refusedBy, "are refused by the policy's chat template: %v", f.why)
-	say(f.swallowed, "lose text in the policy's chat template, which omits or changes messages of the role %s", strings.Join(slices.Sorted(maps.Keys(f.roles)), ", "))
+	say(f.long, "leaves", "leave", "no room for a response: the policy's context has %d tokens", room)
+	say(f.tight, "leaves", "leave", "room for fewer than rollout.max_new_tokens (%d) tokens: the policy's context has %d", newTokens, room)
+	say(f.refusedBy, "is", "are", "refused by the policy's chat template: %v", f.why)
+	say(f.swallowed, "loses", "lose", "text in the policy's chat template, which omits or changes messages of the role %s", strings.Join(slices.Sorted(maps.Keys(f.roles)), ", "))
 	return all
 }
 
@@ -83,12 +84,12 @@ func rewardFindings(responses []triedResponse) []string {
 		}
 	}
 	if n := len(failed); n > 0 {
-		all = append(all, fmt.Sprintf("%d of %d responses could not be scored; the first: %s", n, len(responses), failed[0].Feedback))
+		all = append(all, fmt.Sprintf("%s could not be scored; the first: %s", plural.Of(n, len(responses), "response"), failed[0].Feedback))
 	}
 	if n := len(differ); n > 0 {
 		r := differ[0]
-		all = append(all, fmt.Sprintf("the reward of %d of %d responses changes when they are scored again (the first, of %s: %s, then %s): a reward may depend only on the response, the task and the task's seed",
-			n, len(responses), r.Task, number(r.Reward), number(r.Again)))
+		all = append(all, fmt.Sprintf("the reward of %s changes when %s scored again (the first, of %s: %s, then %s): a reward may depend only on the response, the task and the task's seed",
+			plural.Of(n, len(responses), "response"), plural.Verb(n, "it is", "they are"), r.Task, number(r.Reward), number(r.Again)))
 	}
 	if len(rewards) < fewest {
 		return all // noteFew says so
@@ -114,7 +115,7 @@ func noteFew(responses []triedResponse) string {
 	if n >= fewest {
 		return ""
 	}
-	return fmt.Sprintf("%d responses have a reward; the checks of rewards need %d or more (use --problems, --samples, or more lines in --responses)", n, fewest)
+	return fmt.Sprintf("%s %s a reward; the checks of rewards need %d or more (use --problems, --samples, or more lines in --responses)", plural.Count(n, "response"), plural.Verb(n, "has", "have"), fewest)
 }
 
 // feedback is what a reward says of the first response, if it says anything.

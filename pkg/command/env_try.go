@@ -23,6 +23,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/promptroom"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
@@ -369,11 +370,11 @@ func (t *trial) print(out io.Writer) error {
 		}
 		return cmdline.WriteJSON(out, t.found)
 	}
-	fmt.Fprintf(out, "%d problems to train on, %d held out\n", t.found.Problems, t.found.HeldOut)
+	fmt.Fprintf(out, "%s to train on, %d held out\n", plural.Count(t.found.Problems, "problem"), t.found.HeldOut)
 	for _, p := range t.found.Prompts[:min(2, len(t.found.Prompts))] {
 		size := "no policy"
 		if p.Tokens > 0 {
-			size = fmt.Sprintf("%d tokens", p.Tokens)
+			size = plural.Count(p.Tokens, "token")
 		}
 		fmt.Fprintf(out, "\nprompt of %s (%s):\n  %s\n", p.Task, size, strings.ReplaceAll(shortened(p.Text, 2000), "\n", "\n  "))
 	}

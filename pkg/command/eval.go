@@ -172,7 +172,7 @@ func (o EvalOptions) print(out io.Writer, result evaluated, temperature float64)
 		fmt.Fprintln(out)
 	}
 	if n := result.Outcomes[string(shard.OutcomeNoRoom)]; n > 0 {
-		fmt.Fprintf(out, "%d of %d responses had no room because their prompts fill the policy's context; the numbers exclude them\n", n, result.responses())
+		fmt.Fprintf(out, "%s had no room because the prompt fills the policy's context; the numbers exclude %s\n", plural.Of(n, result.responses(), "response"), plural.Verb(n, "it", "them"))
 	}
 	if result.Submissions != nil {
 		return report.PrintSubmissions(out, *result.Submissions)

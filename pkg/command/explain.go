@@ -30,7 +30,7 @@ func explainCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "explain", Usage: "print why an instance was sampled, its probability and its parent attempt", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iter", Usage: "iteration `K`, from 1", Destination: &o.Iteration},
+			&cli.IntFlag{Name: "iter", Aliases: []string{"iteration"}, Usage: "iteration `K`, from 1", DefaultText: cmdline.NoDefault, Destination: &o.Iteration},
 			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
 			cmdline.JSONFlag(&o.JSON),
 		},

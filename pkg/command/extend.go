@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -51,7 +52,7 @@ func (o LaunchOptions) extend(ctx context.Context) (*rundir.Run, error) {
 	if opened, err = opened.Extend(ctx, changed, seal.AttemptFromEnv(), cmdline.Version); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "lathe: extending run %s from %d to %d iterations\n", opened.Dir, was, opened.Recipe.Schedule.Iterations)
+	fmt.Fprintf(os.Stderr, "lathe: extending run %s from %d to %s\n", opened.Dir, was, plural.Count(opened.Recipe.Schedule.Iterations, "iteration"))
 	return opened, nil
 }
 

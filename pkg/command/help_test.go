@@ -94,6 +94,9 @@ func TestHelp(t *testing.T) {
 						t.Errorf("%d is no exit code of ours", code)
 					}
 				}
+				if strings.Contains(text, cmdline.NoDefault) || strings.Contains(text, "(default: false)") || strings.Contains(text, "; default: all (default") {
+					t.Errorf("help has a default that says nothing:\n%s", text)
+				}
 				shown := false
 				for line := range strings.Lines(example) {
 					args := callOf(t, line)

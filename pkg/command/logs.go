@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/logs"
@@ -166,7 +167,7 @@ func printEntries(out io.Writer, shown []logs.Entry, all int) error {
 			fmt.Fprintln(out, "  | "+l)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d of %d attempts shown\n", len(shown), all)
+	_, err := fmt.Fprintf(out, "%s shown\n", plural.Of(len(shown), all, "attempt"))
 	return err
 }
 

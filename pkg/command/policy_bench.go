@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/bench"
@@ -154,7 +155,7 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 	if b.Arithmetic.Device != "" {
 		where += ", " + b.Arithmetic.Device
 	} else {
-		where += fmt.Sprintf(", %d threads", b.Threads)
+		where += ", " + plural.Count(b.Threads, "thread")
 	}
 	if b.Arithmetic.Backend == backend.CPU && b.Arithmetic.Products != "" {
 		units := "on matrix units"
@@ -187,7 +188,7 @@ func printBenchmark(out io.Writer, b benchmark, o bench.Options) error {
 		for _, task := range t.Tasks {
 			tasks = append(tasks, fmt.Sprintf("%s %.2g", task.Stage, task.Minutes))
 		}
-		fmt.Fprintf(out, "iteration at most %d responses; minutes per task: %s\n", t.Responses, strings.Join(tasks, ", "))
+		fmt.Fprintf(out, "iteration at most %s; minutes per task: %s\n", plural.Count(t.Responses, "response"), strings.Join(tasks, ", "))
 		fmt.Fprintf(out, "request   --set %s\n", strings.Join(t.settings(), " --set "))
 	}
 	return nil

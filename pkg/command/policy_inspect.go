@@ -12,6 +12,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/plain"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gguf/folder"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
@@ -147,8 +148,8 @@ func printInspection(w io.Writer, x inspection) {
 			x.Adapter.Base, x.Adapter.Rank, x.Adapter.Alpha, x.Adapter.Parameters, strings.Join(x.Adapter.Targets, " "))
 	}
 	fmt.Fprintf(w, "%s: %s, %d parameters\n", x.Folder, x.Architecture, x.Parameters)
-	fmt.Fprintf(w, "  %d layers, hidden %d, %d heads over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
-		x.Layers, x.HiddenSize, x.Heads, x.KeyValueHeads, x.VocabSize, x.MaxTokens, x.Tied)
+	fmt.Fprintf(w, "  %s, hidden %d, %s over %d, vocabulary %d, up to %d tokens, tied head: %v\n",
+		plural.Count(x.Layers, "layer"), x.HiddenSize, plural.Count(x.Heads, "head"), x.KeyValueHeads, x.VocabSize, x.MaxTokens, x.Tied)
 	for i, part := range x.Parts {
 		lead := "with"
 		if i > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/jinja"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // PolicyRenderOptions are those of lathe policy render.
@@ -95,7 +96,7 @@ func PolicyRender(ctx context.Context, in io.Reader, out io.Writer, o PolicyRend
 	if err != nil || len(refused) == 0 {
 		return err
 	}
-	return exitcode.Dataf("%d of %d lines could not be rendered; the output gives each reason; the first: %w", len(refused), lines.Number, refused[0])
+	return exitcode.Dataf("%s could not be rendered; the output gives each reason; the first: %w", plural.Of(len(refused), lines.Number, "line"), refused[0])
 }
 
 func render(format chat.Chat, line []byte, o chat.RenderOptions) (rendering, error) {

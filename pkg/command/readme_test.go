@@ -122,7 +122,7 @@ func TestReadme(t *testing.T) {
 				command = strings.Replace(command, "--seeds 1-3", "--seeds 1-2", 1) + smallRun
 			case !dry && (strings.HasPrefix(command, "bin/lathe run jobs/own-") || strings.HasPrefix(command, "bin/lathe run mine.yaml ")):
 				command += " --set schedule.iterations=1 --set warm_start.steps=5 --set warm_start.chunk=5 --set evaluation.problems=8"
-			case strings.HasPrefix(command, "bin/lathe run jobs/smoke.yaml --run runs/long"), strings.HasPrefix(command, "bin/lathe run jobs/smoke.yaml --run runs/watched"),
+			case strings.HasPrefix(command, "bin/lathe run jobs/smoke.yaml ") && !strings.Contains(command, " --from "),
 				strings.HasPrefix(command, "bin/lathe run jobs/distill/"), strings.HasPrefix(command, "bin/lathe run jobs/mixed/"):
 				command += " --set warm_start.steps=60 --set warm_start.chunk=30"
 			case strings.HasPrefix(command, "bin/lathe run jobs/tooluse-"), strings.HasPrefix(command, "bin/lathe run jobs/mle-"):
@@ -143,8 +143,8 @@ func TestReadmeWheels(t *testing.T) {
 	lathe := must.Get(exec.LookPath("lathe"))(t)
 	clone := freshClone(t, filepath.Dir(lathe))
 	must.Do(t, os.Symlink(must.Get(filepath.Abs(filepath.Join(repository, "pkg")))(t), filepath.Join(clone, "pkg")))
-	modules := map[string]string{"reasoning_gym:": "reasoning_gym", "tasksets.py": "verifiers.v1", "counting.py": "openenv.core"} // by a part of the command
-	for _, command := range guideCommands(t, "data/README.md", "wheels") {
+	modules := map[string]string{"reasoning_gym:": "reasoning_gym", "tasksets.py": "verifiers.v1", "counting.py": "openenv.core", "--wandb": "wandb, trackio"} // by a part of the command
+	for _, command := range append(guideCommands(t, "data/README.md", "wheels"), guideCommands(t, "analysis/README.md", "wheels")...) {
 		for part, module := range modules {
 			if !strings.Contains(command, part) {
 				continue
@@ -153,6 +153,9 @@ func TestReadmeWheels(t *testing.T) {
 			t.Run(module, func(t *testing.T) {
 				for _, python := range filepath.SplitList(os.Getenv("LATHE_TEST_ENVIRONMENTS")) {
 					if exec.Command(python, "-c", "import "+module).Run() == nil {
+						if strings.Contains(command, "runs/quickstart") {
+							shell(t, clone, os.Environ(), "bin/lathe run jobs/smoke.yaml --run runs/quickstart --set warm_start.steps=60 --set warm_start.chunk=30")
+						}
 						shell(t, clone, append(os.Environ(), "PYTHON="+python), command)
 						return
 					}

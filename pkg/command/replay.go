@@ -40,12 +40,12 @@ func replayCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "replay", Usage: "run a stage again and compare the bytes", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iter", Usage: "iteration `K`; for warm, the checkpoint; for evaluations, the policy version", Destination: &o.Iteration},
+			&cli.IntFlag{Name: "iter", Aliases: []string{"iteration"}, DefaultText: cmdline.NoDefault, Usage: "iteration `K`; for warm, the checkpoint; for evaluations, the policy version", Destination: &o.Iteration},
 			&cli.StringFlag{Name: "stage", Usage: "`STAGE`: warm, buffer, rollout, score, gradient, reduce, sum, apply, learn, evalplan, evalrollout, evalscore or evaluate", Destination: &o.Stage},
 			cmdline.NumberFlag("shard", "shard `N`; default: all", &o.Shard),
 			&cli.IntFlag{Name: "step", Usage: "optimizer step `U`, for gradient shards", Destination: &o.Step},
 			cmdline.NumberFlag("wave", "`WAVE` of rollouts or scores, from 0; default: all", &o.Wave),
-			&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`", Destination: &o.Threads},
+			&cli.IntFlag{Name: "threads", Usage: "number of engine `THREADS`; 0 uses the recipe's, else all cores", Destination: &o.Threads},
 			trustFlag(&o.Trust),
 			cmdline.JSONFlag(&o.JSON),
 		},

@@ -302,7 +302,7 @@ func takenNotes(result reproduce.Reproduction, taken reproduce.Taken) []string {
 		case taken.All(e):
 			words = append(words, e.Name)
 		case n > 0:
-			words = append(words, fmt.Sprintf("%d of %d runs of %s", n, len(e.Runs), e.Name))
+			words = append(words, fmt.Sprintf("%s of %s", plural.Of(n, len(e.Runs), "run"), e.Name))
 		}
 	}
 	if len(words) == 0 {
@@ -339,7 +339,7 @@ func (o ReproduceOptions) compareWithEarlier(result reproduce.Reproduction) ([]s
 		return nil, err
 	}
 	same, others := result.Same(earlier)
-	notes := []string{fmt.Sprintf("%d of %d policies have the same weights as in %s, to the byte.", same, same+len(others), filepath.Base(o.Against))}
+	notes := []string{fmt.Sprintf("%s %s the same weights as in %s, to the byte.", plural.Of(same, same+len(others), "policy"), plural.Verb(same, "has", "have"), filepath.Base(o.Against))}
 	if len(others) > 0 {
 		notes = append(notes, "Different weights: "+strings.Join(others, ", ")+".")
 	}

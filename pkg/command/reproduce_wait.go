@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/status"
@@ -32,7 +33,7 @@ func await(ctx context.Context, b begun) (left int, err error) {
 			return 0, err
 		}
 		if left != len(dirs) {
-			fmt.Fprintf(os.Stderr, "lathe: %d of %d runs are in progress\n", len(dirs), len(b.dirs))
+			fmt.Fprintf(os.Stderr, "lathe: %s in progress\n", plural.Of(len(dirs), len(b.dirs), "run"))
 		}
 		left = len(dirs)
 		if first < 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -97,8 +98,8 @@ func atOnce(s graph.Stage, q recipe.Request, p site.Profile) (int, error) {
 		room = min(room, p.Throttle)
 	}
 	if room < 1 {
-		return 0, exitcode.Usagef("one task of %s requests %d cores and %d GPUs, more than site %q has: %d nodes of %d cores, %d GPUs",
-			s, q.CPUs, q.GPUs, p.Name, p.Nodes, p.NodeCPUs, p.GPUs)
+		return 0, exitcode.Usagef("one task of %s requests %s and %s, more than site %q has: %s of %s, %s",
+			s, plural.Count(q.CPUs, "core"), plural.Count(q.GPUs, "GPU"), p.Name, plural.Count(p.Nodes, "node"), plural.Count(p.NodeCPUs, "core"), plural.Count(p.GPUs, "GPU"))
 	}
 	return room, nil
 }
@@ -154,7 +155,7 @@ func siteRoom(p site.Profile) string {
 	if p.GPUs == 0 && p.Nodes == 0 {
 		return ", all tasks of an array at once; set gpus, nodes and node_cpus in the site profile to include the cluster's size"
 	}
-	return fmt.Sprintf(", on %d GPUs and %d nodes", p.GPUs, p.Nodes)
+	return fmt.Sprintf(", on %s and %s", plural.Count(p.GPUs, "GPU"), plural.Count(p.Nodes, "node"))
 }
 
 // shapeOf is the shape of the policy in a folder, and the numbers of each type of
@@ -279,7 +280,7 @@ func size(bytes int64) string {
 }
 
 func printStorage(out io.Writer, r recipe.Recipe, s storage) {
-	fmt.Fprintf(out, "storage: %d kept policy versions, %s each including the optimizer's state, %s in total", s.Versions, size(s.Each), size(s.Total))
+	fmt.Fprintf(out, "storage: %s, %s each including the optimizer's state, %s in total", plural.Count(s.Versions, "kept policy version"), size(s.Each), size(s.Total))
 	if every := r.Schedule.KeepsEvery(); r.Schedule.KeepEvery == recipe.KeepAuto && every > 0 {
 		fmt.Fprintf(out, " (schedule.keep_every: auto keeps every %d-th version; all %d versions would take %s)", every, r.Schedule.Iterations+1, size(s.Base+s.Weights+int64(r.Schedule.Iterations)*s.Each))
 	}

@@ -36,11 +36,11 @@ func samplesCommand() *cli.Command {
 		Description: `A group is the responses to one prompt. Each is printed with its reward, what became of it, its advantage, the
 mean surprise of its tokens and what the environment said. Advantages are those of the batch.`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iteration", Usage: "iteration `K`, from 1", Destination: &o.Iteration},
+			&cli.IntFlag{Name: "iteration", Aliases: []string{"iter"}, Usage: "iteration `K`, from 1", DefaultText: cmdline.NoDefault, Destination: &o.Iteration},
 			&cli.StringFlag{Name: "instance", Usage: "only the group of instance `ID`", Destination: &o.Instance},
 			&cli.StringFlag{Name: "sort", Usage: "sort by `ORDER`: reward, the lowest mean first; spread or length, the largest first; or planned", Value: string(samples.ByReward), Destination: &o.Sort},
-			&cli.IntFlag{Name: "worst", Usage: "the first `N` groups of that order", Destination: &o.Worst},
-			&cli.IntFlag{Name: "best", Usage: "the last `N` groups of that order", Destination: &o.Best},
+			&cli.IntFlag{Name: "worst", Usage: "print the first `N` groups of that order; default: all", DefaultText: cmdline.NoDefault, Destination: &o.Worst},
+			&cli.IntFlag{Name: "best", Usage: "print the last `N` groups of that order; default: all", DefaultText: cmdline.NoDefault, Destination: &o.Best},
 			&cli.StringFlag{Name: "page", Usage: "write a page with each token's probability into `FILE`", Destination: &o.Page},
 			cmdline.JSONFlag(&o.JSON),
 		},
@@ -112,7 +112,7 @@ func printGroup(w io.Writer, g samples.Group) {
 			printQuoted(w, "    scored: ", r.Extracted)
 		}
 		if r.Feedback != "" {
-			printQuoted(w, "    said: ", r.Feedback)
+			printQuoted(w, "    feedback: ", r.Feedback)
 		}
 	}
 	fmt.Fprintln(w)

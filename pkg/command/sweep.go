@@ -25,6 +25,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -115,7 +116,7 @@ func Sweep(ctx context.Context, out io.Writer, o SweepOptions) error {
 		return err
 	}
 	if len(failures) > 0 {
-		return exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%d of %d runs failed", len(failures), len(index.Runs))},
+		return exitcode.WithHint(&exitcode.Error{Code: exitcode.Failed, Err: fmt.Errorf("%s failed", plural.Of(len(failures), len(index.Runs), "run"))},
 			"the same command resumes all of them; their logs: %s", filepath.Join(o.Out, "*.log"))
 	}
 	return nil

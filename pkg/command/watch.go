@@ -203,7 +203,7 @@ func (w *watcher) show(last bool) {
 	}
 	w.said = now
 	w.tellSlow(now)
-	line := w.line(now)
+	line := w.line(now, last)
 	w.most = w.running
 	if w.terminal {
 		fmt.Fprintf(w.out, "\r\x1b[K%s", line)
@@ -232,7 +232,8 @@ func (w *watcher) tellSlow(now time.Time) {
 	fmt.Fprintf(w.out, "lathe: %s is waiting on %s: %s%s\n", waits[0].Task, waits[0].Host, waits[0].Message, more)
 }
 
-func (w *watcher) line(now time.Time) string {
+// line is where the run is; last where nothing is left to do.
+func (w *watcher) line(now time.Time, last bool) string {
 	total := w.run.Recipe.Schedule.Iterations
 	elapsed := now.Sub(w.started)
 	running := w.running
@@ -244,8 +245,11 @@ func (w *watcher) line(now time.Time) string {
 		tasks = fmt.Sprintf("%d finished, %s", w.finished, tasks)
 	}
 	line := fmt.Sprintf("lathe: iteration %d/%d  %s %s  %s  %s", w.done, total, w.stage, w.shards, tasks, elapsed.Round(time.Second))
-	if w.warming {
-		line = fmt.Sprintf("lathe: warm start  %s of %d checkpoints  %s  %s", w.stage, w.run.Graph.WarmChunks(), tasks, elapsed.Round(time.Second))
+	switch {
+	case last:
+		line = fmt.Sprintf("lathe: iteration %d/%d  done  %d finished  %s", w.done, total, w.finished, elapsed.Round(time.Second))
+	case w.warming:
+		line = fmt.Sprintf("lathe: warm start  %s of %s  %s  %s", w.stage, plural.Count(w.run.Graph.WarmChunks(), "checkpoint"), tasks, elapsed.Round(time.Second))
 		if w.chunks > 0 {
 			left := elapsed / time.Duration(w.chunks) * time.Duration(w.run.Graph.WarmChunks()-w.chunks)
 			line += fmt.Sprintf("  loss %.3f  about %s of the warm start left at most", w.warmLoss, left.Round(time.Second))
@@ -256,7 +260,10 @@ func (w *watcher) line(now time.Time) string {
 	}
 	if fresh := w.done - max(0, w.resumed); fresh > 0 && !w.began.IsZero() {
 		per := now.Sub(w.began) / time.Duration(fresh)
-		line += fmt.Sprintf("  %.1f s/iteration  about %s left", per.Seconds(), (per * time.Duration(total-w.done)).Round(time.Second))
+		line += fmt.Sprintf("  %.1f s/iteration", per.Seconds())
+		if w.done < total { // else evaluations alone are left
+			line += fmt.Sprintf("  about %s left", (per * time.Duration(total-w.done)).Round(time.Second))
+		}
 	}
 	return line
 }

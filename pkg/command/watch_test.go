@@ -52,7 +52,16 @@ func TestRateWithoutWarmStart(t *testing.T) {
 	launched(graph.Node{Stage: graph.StageRollout, Iteration: 1})
 	w.began = now.Add(-20 * time.Second)
 	w.watch(drive.Progress{Event: "done", Task: graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 2}}})
-	if line := w.line(now); !strings.Contains(line, "10.0 s/iteration  about 1m20s left") {
+	if line := w.line(now, false); !strings.Contains(line, "10.0 s/iteration  about 1m20s left") {
+		t.Errorf("got %q", line)
+	}
+	// Evaluations may be left after the last iteration; then nothing is.
+	w.done = 10
+	if line := w.line(now, false); strings.Contains(line, "left") {
+		t.Errorf("got %q", line)
+	}
+	w.most, w.finished = 2, 28
+	if line := w.line(now, true); !strings.Contains(line, "iteration 10/10  done  28 finished  30m0s") || strings.Contains(line, "running") {
 		t.Errorf("got %q", line)
 	}
 }
@@ -103,7 +112,7 @@ func TestWarmStartLine(t *testing.T) {
 	w := &watcher{out: io.Discard, run: r, started: now.Add(-40 * time.Second), resumed: -1}
 	w.watch(drive.Progress{Event: "launched", Task: task, Running: 1})
 	w.watch(drive.Progress{Event: "done", Task: task})
-	if line := w.line(now); !strings.Contains(line, "1 finished, ") || !strings.Contains(line, "  loss 1.250  about 1m20s of the warm start left at most") {
+	if line := w.line(now, false); !strings.Contains(line, "1 finished, ") || !strings.Contains(line, "  loss 1.250  about 1m20s of the warm start left at most") {
 		t.Errorf("got %q", line)
 	}
 }

@@ -77,7 +77,7 @@ func incomparable(a, b finished) string {
 	}{
 		{"environment", a.Recipe.Env.Name, b.Recipe.Env.Name},
 		{"evaluation.role", a.Recipe.Evaluation.Role, b.Recipe.Evaluation.Role},
-		{"evaluation.steps (K)", a.Recipe.Evaluation.Steps, b.Recipe.Evaluation.Steps},
+		{"evaluation.steps (K)", a.steps, b.steps},
 		{"evaluation.samples", a.Recipe.Evaluation.Samples, b.Recipe.Evaluation.Samples},
 		{"evaluation.temperature", a.Recipe.Evaluation.Temperature, b.Recipe.Evaluation.Temperature},
 		{"evaluation.top_k", a.Recipe.Evaluation.TopK, b.Recipe.Evaluation.TopK},

@@ -33,6 +33,7 @@ type Options struct {
 	Baseline  string   // label of the method that others are compared with; empty for the first
 	Resamples int      // of the bootstrap
 	Seed      uint64   // of the bootstrap
+	Steps     *int     // revisions that are compared, from 0; nil for all, of which runs must have as many
 	Measures  []string // names of package measure, such as corrections.net: taken of each run too
 }
 
@@ -128,6 +129,9 @@ type Point struct {
 // Runs compares the runs that folders are or hold.
 func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) {
 	c := Comparison{Format: Format, Resamples: o.Resamples, Seed: o.Seed}
+	if o.Steps != nil && *o.Steps < 0 {
+		return c, exitcode.Usagef("--steps: got %d, want 0 or more", *o.Steps)
+	}
 	for _, name := range o.Measures {
 		if err := measure.CheckPath(name); err != nil {
 			return c, err
@@ -143,7 +147,7 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 	group.SetLimit(runtime.GOMAXPROCS(0)) // of a long run there are thousands of manifests to read
 	for i, run := range opened {
 		group.Go(func() (err error) {
-			if runs[i], err = read(reading, run, o.Measures); err != nil {
+			if runs[i], err = read(reading, run, o); err != nil {
 				err = fmt.Errorf("reading run %q: %w", run.Folder, err)
 			}
 			return err
@@ -155,13 +159,16 @@ func Runs(ctx context.Context, folders []string, o Options) (Comparison, error) 
 	for i := range runs {
 		for j := range i {
 			if why := incomparable(runs[j], runs[i]); why != "" {
-				return c, exitcode.WithHint(exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].Folder, runs[i].Folder, why),
-					"measure both in one way: lathe eval --recipe RUN/recipe.yaml --policy RUN/policy/vNNNNNN --steps K, which has first answers (after 0 steps) too")
+				hint := "measure both in one way: lathe eval --recipe RUN/recipe.yaml --policy RUN/policy/vNNNNNN"
+				if a, b := runs[j].steps, runs[i].steps; a != b {
+					hint = fmt.Sprintf("--steps 0 compares first answers alone, --steps %d all that both have", min(a, b))
+				}
+				return c, exitcode.WithHint(exitcode.Usagef("%q and %q cannot be compared: %s", runs[j].Folder, runs[i].Folder, why), "%s", hint)
 			}
 		}
 	}
 	e := runs[0].Recipe.Evaluation
-	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = runs[0].Recipe.Env.Name, e.Problems, e.Samples, e.Steps, e.Temperature
+	c.Environment, c.Problems, c.Samples, c.Steps, c.Temperature = runs[0].Recipe.Env.Name, e.Problems, e.Samples, runs[0].steps, e.Temperature
 	return c, c.fill(runs, o)
 }
 

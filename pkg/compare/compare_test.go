@@ -339,6 +339,18 @@ func TestIncomparable(t *testing.T) {
 			t.Errorf("%v: %v; want %q", c.settings, err, c.want)
 		}
 	}
+	// Runs of one revision and of two have first answers in common, and one revision.
+	longer := filepath.Join(t.TempDir(), "longer")
+	made(t, longer, halves, "evaluation.steps=2")
+	for steps, gain := range []float64{0.5, 0.75} {
+		c := compared(t, Options{Resamples: 10, Steps: &steps}, first, longer)
+		if last := c.Methods[1].After; c.Steps != steps || len(last) != steps+1 || last[steps].Mean != gain {
+			t.Errorf("up to revision %d: %+v", steps, c.Methods[1])
+		}
+	}
+	if _, err := Runs(t.Context(), []string{first, longer}, Options{Resamples: 10}); !strings.Contains(strings.Join(exitcode.Hints(err), ""), "--steps 0 compares first answers alone, --steps 1 all that both have") {
+		t.Errorf("%v with hints %q", err, exitcode.Hints(err))
+	}
 	for _, c := range []struct {
 		folders []string
 		want    string

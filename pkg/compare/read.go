@@ -85,6 +85,7 @@ func joinSeeds(runs []Run) {
 // finished is what is read of a run that is compared.
 type finished struct {
 	Run
+	steps    int                // revisions that are compared
 	tasks    string             // sha256 of the held-out tasks
 	drawn    map[string]string  // settings that say which these are, by their path
 	scored   map[string]string  // settings that say what an answer scores
@@ -181,8 +182,11 @@ func seedless(text string, seed uint64) string {
 }
 
 // read reads the evaluations of a run, what it took, and the measures asked for.
-func read(ctx context.Context, run Run, measures []string) (r finished, err error) {
-	r.Run = run
+func read(ctx context.Context, run Run, o Options) (r finished, err error) {
+	r.Run, r.steps = run, run.Recipe.Evaluation.Steps
+	if o.Steps != nil {
+		r.steps = min(r.steps, *o.Steps)
+	}
 	if r.tasks, err = heldOut(ctx, run.Run); err != nil {
 		return r, err
 	}
@@ -197,14 +201,14 @@ func read(ctx context.Context, run Run, measures []string) (r finished, err erro
 			return r, err
 		}
 		answers = slices.DeleteFunc(answers, func(a measure.Answer) bool { return a.Set != string(env.Test) })
-		e := evaluation{Version: measure.VersionOf(version, answers, r.Recipe.Evaluation.Steps)}
+		e := evaluation{Version: measure.VersionOf(version, answers, r.steps)}
 		if len(e.AccuracyByStep) == 0 {
 			return r, exitcode.Dataf("the evaluation of policy v%06d in %q has no first answer that counts", version, r.Dir)
 		}
 		e.problems = measure.ByProblem(answers, len(e.AccuracyByStep)-1)
 		r.measured[version] = e
 	}
-	for _, name := range measures {
+	for _, name := range o.Measures {
 		value, _, err := rows.Number(ctx, name, measure.Span{First: 1})
 		n := number{value: value}
 		if errors.Is(err, measure.ErrUnmeasured) {

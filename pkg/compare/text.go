@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -41,8 +42,12 @@ func Text(w io.Writer, c Comparison) error {
 
 // head says what was measured.
 func (c Comparison) head() string {
-	return fmt.Sprintf("Held-out score in %%, %d problems of %s, avg@%d at temperature %g, K = %d: of first answers and of those after K revisions, and their difference Δ, before and after training: mean over seeds ± sample standard deviation [95 %% interval by Student's t]",
-		c.Problems, c.Environment, c.Samples, c.Temperature, c.Steps)
+	what := "first answers"
+	if c.Steps > 0 {
+		what = fmt.Sprintf("K = %d: of first answers and of those after K revisions, and their difference Δ", c.Steps)
+	}
+	return fmt.Sprintf("Held-out score in %%, %s of %s, avg@%d at temperature %g, %s, before and after training: mean over seeds ± sample standard deviation [95 %% interval by Student's t]",
+		plural.Count(c.Problems, "problem"), c.Environment, c.Samples, c.Temperature, what)
 }
 
 // differenceHead says how methods were compared.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // The bounds of a YAML file. They are far above what a recipe needs, and low
@@ -139,7 +140,7 @@ func (d *Document) Err() error {
 		text = append(text, d.render(p))
 	}
 	if more := len(d.problems) - len(shown); more > 0 {
-		text = append(text, fmt.Sprintf("%s: and %d more problems", d.name, more))
+		text = append(text, fmt.Sprintf("%s: and %s", d.name, plural.Count(more, "more problem")))
 	}
 	return exitcode.Usagef("%s", strings.Join(text, "\n"))
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -182,11 +183,11 @@ func (h Host) reportOn(r *Report) {
 	if h.NoUnits != "" {
 		units = "no matrix units for bfloat16: " + h.NoUnits
 	}
-	r.add(about+", processor", level, fmt.Sprintf("%d cores, %s; %s", h.Cores, sets, units), "/proc/cpuinfo of the node, and the affinity of the process")
+	r.add(about+", processor", level, fmt.Sprintf("%s, %s; %s", plural.Count(h.Cores, "core"), sets, units), "/proc/cpuinfo of the node, and the affinity of the process")
 	memory := fmt.Sprintf("%.1f GiB", float64(h.MemoryBytes)/(1<<30))
 	if len(h.NUMACores) > 1 {
-		memory += fmt.Sprintf(" in %d NUMA nodes of %d cores: tasks of at most %[2]d cores use NUMA-local memory",
-			len(h.NUMACores), slices.Min(h.NUMACores))
+		memory += fmt.Sprintf(" in %d NUMA nodes of %s: tasks of at most %[2]s use NUMA-local memory",
+			len(h.NUMACores), plural.Count(slices.Min(h.NUMACores), "core"))
 	}
 	r.add(about+", memory", OK, memory, "/proc/meminfo and /sys/devices/system/node of the node")
 	locked, level := "no limit", OK

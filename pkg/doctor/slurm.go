@@ -13,6 +13,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
@@ -220,7 +221,7 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	r.add("partition", OK, p.Name+", "+how, from, "partition: "+strconv.Quote(p.Name))
 	limit := "no limit"
 	if p.Minutes > 0 {
-		limit = fmt.Sprintf("%d minutes", p.Minutes)
+		limit = plural.Count(p.Minutes, "minute")
 		r.add("time limit", OK, limit, from+": "+p.Name, fmt.Sprintf("max_minutes: %d", p.Minutes))
 	} else {
 		r.add("time limit", OK, limit, from+": "+p.Name)
@@ -230,7 +231,7 @@ func (c *Cluster) choosePartition(r *Report, all []Partition) error {
 	if p.CPUs > 0 {
 		whole = max(1, p.AllCPUs/p.CPUs)
 	}
-	r.add("nodes", OK, fmt.Sprintf("%d, of %d cores together", p.Nodes, p.AllCPUs), from+": "+p.Name, fmt.Sprintf("nodes: %d", whole))
+	r.add("nodes", OK, fmt.Sprintf("%d, of %s together", p.Nodes, plural.Count(p.AllCPUs, "core")), from+": "+p.Name, fmt.Sprintf("nodes: %d", whole))
 	r.add("cores of a node", OK, fmt.Sprintf("%d, of the largest", p.CPUs), from+": "+p.Name, fmt.Sprintf("node_cpus: %d", p.CPUs))
 	r.add("memory of a node", OK, fmt.Sprintf("%d MiB, of the largest", p.MemoryMB), from+": "+p.Name, fmt.Sprintf("node_memory_gb: %.4g", math.Floor(float64(p.MemoryMB)/1024*100)/100))
 	if p.GPUs > 0 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/lathe-rl/lathe/pkg/figure"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
@@ -110,7 +111,7 @@ func (r *Report) bars() *bars {
 
 // own says what the monitors took.
 func (r *Report) own() string {
-	text := fmt.Sprintf("%d samples, %s on disk.", r.Own.Samples, humanBytes(float64(r.Own.DiskBytes)))
+	text := fmt.Sprintf("%s, %s on disk.", plural.Count(int(r.Own.Samples), "sample"), humanBytes(float64(r.Own.DiskBytes)))
 	if r.Own.CPUShare != nil {
 		text += fmt.Sprintf(" Sampling took %.2f %% of a core beside each task.", 100**r.Own.CPUShare)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -62,7 +63,7 @@ func (r *Report) Text(out io.Writer) error {
 		}
 	}
 	for _, f := range r.Faults {
-		fmt.Fprintf(&b, "\nNot read: %s (%s%s, %d attempts)", f.Text, f.Host, blankBefore(f.Device), f.Attempts)
+		fmt.Fprintf(&b, "\nNot read: %s (%s%s, %s)", f.Text, f.Host, blankBefore(f.Device), plural.Count(f.Attempts, "attempt"))
 	}
 	if len(r.Faults) > 0 {
 		b.WriteByte('\n')
@@ -127,7 +128,7 @@ func (r *Report) facts() [][2]string {
 	if !r.Sampled {
 		return facts
 	}
-	add("Sampled", "%d attempts at %d tasks, from %s", r.Attempts, r.Tasks, r.Start.Format(time.DateTime+" UTC"))
+	add("Sampled", "%s at %s, from %s", plural.Count(r.Attempts, "attempt"), plural.Count(r.Tasks, "task"), r.Start.Format(time.DateTime+" UTC"))
 	add("Nodes", "%d: %s", len(r.Nodes), strings.Join(firstOf(r.Nodes, 8), ", "))
 	if n := len(r.GPUs); n > 0 {
 		add("GPUs", "%d: %s", n, strings.Join(namesOf(r.GPUs), ", "))

@@ -1,5 +1,5 @@
-// Package export writes what a run has measured in forms that other programs read: CSV, and
-// event files of TensorBoard.
+// Package export writes what a run has measured in forms that other programs read: CSV,
+// event files of TensorBoard, and the files of wandb and trackio by their own libraries.
 package export
 
 import (

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/mathverify"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	scoring "github.com/lathe-rl/lathe/pkg/stage/score"
 )
@@ -102,25 +103,25 @@ func (a *RewardAudit) warn() {
 	add := func(format string, values ...any) { a.Warnings = append(a.Warnings, fmt.Sprintf(format, values...)) }
 	share := func(n int) float64 { return float64(n) / float64(a.Responses) } // of none no share is above a bound
 	if a.ZeroShards > 0 {
-		add("all rewards are 0 in %d of %d shards: nothing can be learned from them; look at the reasons and at a few responses", a.ZeroShards, a.Shards)
+		add("all rewards are 0 in %s: nothing can be learned from %s; look at the reasons and at a few responses", plural.Of(a.ZeroShards, a.Shards, "shard"), plural.Verb(a.ZeroShards, "it", "them"))
 	}
 	if others := a.ConstantShards - a.ZeroShards; float64(others) >= constantOfAll*float64(a.Shards) {
-		add("all rewards are equal, and not 0, in %d of %d shards: the problems may be too easy, or the reward open to a trick", others, a.Shards)
+		add("all rewards are equal, and not 0, in %s: the problems may be too easy, or the reward open to a trick", plural.Of(others, a.Shards, "shard"))
 	}
 	if share(a.BudgetHits) > warnBudget {
-		add("%d answers need more work than one verification may do: a policy may be learning to write such answers", a.BudgetHits)
+		add("%s %s more work than one verification may do: a policy may be learning to write such answers", plural.Count(a.BudgetHits, "answer"), plural.Verb(a.BudgetHits, "needs", "need"))
 	}
 	if n := a.Reasons[unreadableWords] + a.Reasons[string(mathverify.ReasonNoAnswer)]; share(n) > warnUnreadable {
-		add("no answer can be read in %d of %d responses: compare the prompt with env.answer", n, a.Responses)
+		add("no answer can be read in %s: compare the prompt with env.answer", plural.Of(n, a.Responses, "response"))
 	}
 	for _, f := range a.Forms {
 		if f.Right == 0 && f.Responses >= warnForm {
-			add("none of %d answers to references of the form %s is right", f.Responses, f.Form)
+			add("none of %s to references of the form %s is right", plural.Count(f.Responses, "answer"), f.Form)
 		}
 	}
 	for _, d := range a.Disagreements {
 		if strings.HasPrefix(d.Verifier, otherVerifiers) && float64(d.Accepts+d.Refuses) > warnDisagree*float64(d.Compared) {
-			add("%s scores %d of %d responses otherwise", d.Verifier, d.Accepts+d.Refuses, d.Compared)
+			add("%s scores %s otherwise", d.Verifier, plural.Of(d.Accepts+d.Refuses, d.Compared, "response"))
 		}
 	}
 }

@@ -369,7 +369,7 @@ func (f *findings) clock() {
 	seconds := window.seconds()
 	f.WallSeconds = &seconds
 	f.Stages = stageTimes(f.tasks)
-	f.Tails = tails(f.tasks)
+	f.Tails, f.LateFiles = tails(f.tasks), lateFiles(f.tasks)
 	f.WallSecondsByStage = map[string]float64{}
 	for _, s := range f.Stages {
 		f.WallSecondsByStage[s.Stage] = s.WallSeconds

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -87,6 +88,9 @@ type Summary struct {
 	WallSecondsByStage map[string]float64 `json:"wall_seconds_by_stage"`
 	Stages             []StageTime        `json:"stages"`
 	Tails              []Tail             `json:"tails"` // of stages with arrays of two tasks or more
+	// LateFiles is how long tasks waited for files that other nodes had sealed; null where
+	// none did.
+	LateFiles *LateFiles `json:"late_files"`
 	// OrchestrationSeconds is the median over iterations of the time in which
 	// no task ran.
 	OrchestrationSeconds *float64 `json:"orchestration_seconds_per_iteration"`
@@ -114,7 +118,7 @@ type Summary struct {
 }
 
 func (s Sealed) String() string {
-	return fmt.Sprintf("the evaluation of policy v%06d is not done: %d of %d shards are sealed", s.Version, s.Sealed, s.Shards)
+	return fmt.Sprintf("the evaluation of policy v%06d is not done: %s sealed", s.Version, plural.Of(s.Sealed, s.Shards, "shard"))
 }
 
 // Selection is the policy version that is selected by the validation sets.

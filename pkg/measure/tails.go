@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // Tail says how long the last tasks of the arrays of a stage had the others wait.
@@ -68,4 +69,27 @@ func tails(tasks []finishedTask) []Tail {
 		all = append(all, tail)
 	}
 	return all
+}
+
+// LateFiles is for how long tasks did not see files that other nodes had sealed: a file
+// system may keep a listing of a folder for some time (acdirmax of NFS).
+type LateFiles struct {
+	Seconds        float64 `json:"seconds"` // of all tasks
+	LongestSeconds float64 `json:"longest_seconds"`
+	LongestTask    string  `json:"longest_task"`
+}
+
+// lateFiles sums up the waits of tasks; nil where none waited.
+func lateFiles(tasks []finishedTask) *LateFiles {
+	var all LateFiles
+	for _, t := range tasks {
+		seconds := t.usage[seal.UsageLateFiles]
+		if all.Seconds += seconds; seconds > all.LongestSeconds {
+			all.LongestSeconds, all.LongestTask = seconds, t.String()
+		}
+	}
+	if all.Seconds == 0 {
+		return nil
+	}
+	return &all
 }

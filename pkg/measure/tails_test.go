@@ -40,3 +40,22 @@ func TestTails(t *testing.T) {
 		t.Errorf("the tail is %+v", g)
 	}
 }
+
+// Of three tasks two waited, 1.5 s and 4 s.
+func TestLateFiles(t *testing.T) {
+	t.Parallel()
+	task := func(shard int, seconds float64) finishedTask {
+		f := finishedTask{Task: graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 2}, Shard: shard}, usage: map[string]float64{}}
+		if seconds > 0 {
+			f.usage[seal.UsageLateFiles] = seconds
+		}
+		return f
+	}
+	if got := lateFiles([]finishedTask{task(0, 0)}); got != nil {
+		t.Errorf("nobody waited, and it is %+v", got)
+	}
+	want := LateFiles{Seconds: 5.5, LongestSeconds: 4, LongestTask: "score-000002-00002"}
+	if got := lateFiles([]finishedTask{task(0, 1.5), task(1, 0), task(2, 4)}); got == nil || *got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/compare"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -26,7 +27,7 @@ func Text(w io.Writer, r Result) error {
 		fmt.Fprintf(&b, "\n%s. %s\n", item.Title, item.Caption)
 		switch {
 		case item.scatter && len(item.Numbers) > 0:
-			fmt.Fprintf(&b, "\n%d points, in its figure and its file of numbers.\n", len(item.Numbers))
+			fmt.Fprintf(&b, "\n%s, in its figure and its file of numbers.\n", plural.Count(len(item.Numbers), "point"))
 		case len(item.Numbers) > 0:
 			fmt.Fprintln(&b)
 			rows, _ := item.rows()
@@ -149,7 +150,7 @@ func (i Item) text(n Number) string {
 		text += " ± " + short(*n.Std)
 	}
 	if of := i.seeds[n.Method]; n.Seeds < of {
-		text += fmt.Sprintf(" (%d of %d seeds)", n.Seeds, of)
+		text += " (" + plural.Of(n.Seeds, of, "seed") + ")"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/local"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -23,7 +24,7 @@ type Machine struct {
 }
 
 func (p Machine) String() string {
-	return fmt.Sprintf("%d simulated nodes of %d cores", p.Nodes, p.Cores)
+	return plural.Count(p.Nodes, "simulated node") + " of " + plural.Count(p.Cores, "core")
 }
 
 // Carry implements [Place].

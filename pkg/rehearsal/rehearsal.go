@@ -15,6 +15,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -195,7 +196,7 @@ func mostHit(hits []Hit) string {
 	if task == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s was ended most often, %d times: it may need more time between disturbances", task, times[task])
+	return fmt.Sprintf("; %s was ended most often, %s: it may need more time between disturbances", task, plural.Count(times[task], "time"))
 }
 
 func bothPolicies(ctx context.Context, a, b *rundir.Run, version int) (of, other string, err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // Text says what a rehearsal came to.
@@ -38,7 +39,7 @@ func (r Report) Text(out io.Writer) error {
 	if len(r.Disturbed) == 0 {
 		b.WriteString("nothing: the run was done first; use shorter durations\n")
 	}
-	fmt.Fprintf(&b, "\n%d tasks, %d restarted, %.1f s of work lost; %d attempts failed for another reason\n", r.Tasks, r.BegunAgain, r.LostSeconds, r.OwnFailures)
+	fmt.Fprintf(&b, "\n%s, %d restarted, %.1f s of work lost; %s failed for another reason\n", plural.Count(r.Tasks, "task"), r.BegunAgain, r.LostSeconds, plural.Count(r.OwnFailures, "attempt"))
 	fmt.Fprintf(&b, "undisturbed %.1f s, disturbed %.1f s\n", r.UndisturbedSeconds, r.DisturbedSeconds)
 	switch {
 	case !r.Ended:
@@ -46,7 +47,7 @@ func (r Report) Text(out io.Writer) error {
 	case len(r.Faults) > 0:
 		fmt.Fprintf(&b, "the disturbed run finished, but is incomplete:\n  %s\n", strings.Join(r.Faults, "\n  "))
 	case r.Policy == r.After:
-		fmt.Fprintf(&b, "the run survives: the same policy to the last bit, %s (%d files compared)\n", r.Policy, r.Compared)
+		fmt.Fprintf(&b, "the run survives: the same policy to the last bit, %s (%s compared)\n", r.Policy, plural.Count(r.Compared, "file"))
 	case r.Unrepeatable != "":
 		fmt.Fprintf(&b, "the disturbed run gave another policy, but not only because of the disturbances: %s\n", r.Unrepeatable)
 	default:

@@ -35,7 +35,7 @@ func TestPagesInBrowser(t *testing.T) {
 	for i := range rows {
 		rows[i].Prompt, rows[i].Response, rows[i].Extracted = long, long, long+"!"
 	}
-	page := must.Get(html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows)))(t)
+	page := must.Get(html(full.run, f, figures(f), transcripts(evaluationRows(0, scoresBefore), rows), &groups{Iteration: 2, Why: "The mean reward fell most in iteration 2, from 0.5 to 0.25", Page: groupsName, Link: "5 prompts with the lowest reward, response by response"}))(t)
 	file := filepath.Join(t.TempDir(), "full.html")
 	must.Do(t, os.WriteFile(file, page, 0o666))
 	webpagetest.Check(t, filepath.Join(done.run.Dir.Report(), "index.html"), filepath.Join(begun.run.Dir.Report(), "index.html"), file)

@@ -222,7 +222,7 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("%s is %s, reason %q; want null with a reason", key, encoded[key], s.Missing[key])
 		}
 	}
-	if want := "the evaluation of policy v000002 is not done: 0 of 1 shards are sealed"; s.Missing["accuracy_after"] != want {
+	if want := "the evaluation of policy v000002 is not done: 0 of 1 shard sealed"; s.Missing["accuracy_after"] != want {
 		t.Errorf("reason %q, want %q", s.Missing["accuracy_after"], want)
 	}
 	if it := s.Series[0]; it.RewardMean != nil || it.Entropy != nil || it.BufferSize != nil || it.Trained != nil {

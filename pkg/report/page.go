@@ -32,6 +32,7 @@ type page struct {
 	Training    []webpage.Figure // how training went
 	Time        []webpage.Figure
 	Said        []string // what is not worth a drawing
+	Groups      *groups  // of training to look at; nil for none
 	BreakDowns  []webpage.Table
 	Graded      []gradedTable
 	Accuracies  *webpage.Table
@@ -51,13 +52,13 @@ type headline struct{ Number, Unit, Words string }
 type setting struct{ Name, JSON string }
 
 // html renders the page.
-func html(r *rundir.Run, s Summary, drawn []chart, shown []transcript) ([]byte, error) {
+func html(r *rundir.Run, s Summary, drawn []chart, shown []transcript, looked *groups) ([]byte, error) {
 	p := page{
 		Summary: s, State: stateWords(s), Measure: measureName(s), Date: date(s.Created),
 		Conclusion: conclusion(s), Headlines: headlines(s), ToDo: toDo(s), BreakDowns: breakDowns(s), Graded: gradedTables(s), Accuracies: accuracyTable(s),
 		StageTable: stageTable(s), Ledger: webpage.Table{Rows: ledgerRows(s)}, Identity: identityRows(r, s),
 		Objective: objective(s.Newest), Recipe: string(r.RecipeBytes),
-		Transcripts: shown, Unknown: unknownRows(s), Said: said(s),
+		Transcripts: shown, Unknown: unknownRows(s), Said: said(s), Groups: looked,
 	}
 	for _, d := range drawn {
 		drawing := webpage.NewFigure(d.svg, d.Caption)
@@ -337,6 +338,9 @@ func said(s Summary) []string {
 			verb = "was"
 		}
 		words = append(words, fmt.Sprintf("%d %s used up the attempts and %s left out; the responses are in the ledger as dropped.", s.LeftOutShards, plural.Noun(s.LeftOutShards, "shard"), verb))
+	}
+	if s.LateFiles != nil {
+		words = append(words, capitalised(lateWords(*s.LateFiles))+".")
 	}
 	if n := len(s.Ledger.Problems); n > 0 {
 		words = append(words, fmt.Sprintf("The ledger has %d %s: see lathe verify.", n, plural.Noun(n, "contradiction")))

@@ -121,7 +121,7 @@ func TestPageOfALiveRun(t *testing.T) {
 		has, not []string
 	}{
 		{func() {}, []string{first, "Iterations 1 to 12.", others + "v000000, v000002, v000004, …, v000012."}, []string{"What it learned"}},
-		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shards are sealed."}, []string{first, "What it learned"}},
+		{f.begin, []string{"Iterations 1 to 12.", "The evaluation of policy v000000: 0 of 1 shard sealed."}, []string{first, "What it learned"}},
 		{func() { f.evaluate(0, 11, 14, evaluationRows(0, scoresBefore)) }, []string{"What it learned", "25.0 ±\u00a025.0", others + "v000002, v000004, v000006, …, v000012."}, []string{"so far", "before: policy", first}},
 		{
 			func() {

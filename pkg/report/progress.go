@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/status"
 )
 
@@ -62,7 +63,7 @@ func toDo(s Summary) []string {
 	for _, e := range s.Unmeasured {
 		name := fmt.Sprintf("v%06d", e.Version)
 		if s.PolicyVersion != nil && e.Version <= *s.PolicyVersion {
-			words = append(words, fmt.Sprintf("The evaluation of policy %s: %d of %d shards are sealed.", name, e.Sealed, e.Shards))
+			words = append(words, fmt.Sprintf("The evaluation of policy %s: %s sealed.", name, plural.Of(e.Sealed, e.Shards, "shard")))
 		} else {
 			later = append(later, name)
 		}

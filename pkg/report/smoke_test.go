@@ -49,7 +49,9 @@ func TestRealRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a whole run takes some seconds")
 	}
-	s := must.Get(Write(context.Background(), smokeRun(t)))(t)
+	r := smokeRun(t)
+	s := must.Get(Write(context.Background(), r))(t)
+	groupsOf(t, r.Dir.Report())
 	for key, reason := range s.Missing {
 		t.Errorf("%s is not known: %s", key, reason)
 	}

@@ -128,14 +128,14 @@ func (t *textReport) accuracy() {
 	if s.AccuracyByVersion == nil {
 		return
 	}
-	t.line("\nHeld-out %s in %%, %d problems, avg@%d at temperature %g (± standard error)", measureName(s), s.Problems, s.Samples, s.Temperature)
+	t.line("\nHeld-out %s in %%, %s, avg@%d at temperature %g (± standard error)", measureName(s), plural.Count(s.Problems, "problem"), s.Samples, s.Temperature)
 	t.table(accuracyRows(s))
 	if v := s.SelectedVersion; v != nil {
 		t.line("   Selected by validation: policy v%06d, %s%% there and %s%% on the benchmarks.", v.Version, percent(&v.Validation), percent(&v.Accuracy))
 	}
 	if c := s.Corrections; c != nil {
-		t.line("   Self-improvement by the last policy: of %d answers %d corrected, %d broken, net %+d; %d %s better, %d worse.",
-			c.Chains, c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural.Noun(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
+		t.line("   Self-improvement by the last policy: of %s %d corrected, %d broken, net %+d; %d %s better, %d worse.",
+			plural.Count(c.Chains, "answer"), c.Corrected, c.Broken, c.Net, c.ProblemsImproved, plural.Noun(c.ProblemsImproved, "problem"), c.ProblemsWorsened)
 	}
 }
 
@@ -211,7 +211,7 @@ func (t *textReport) accounts() {
 		rows = append(rows, [2]string{"warning", warning})
 	}
 	for _, under := range byCount(s.Sandboxes) {
-		rows = append(rows, [2]string{"sandbox", fmt.Sprintf("%s (%d responses)", under, s.Sandboxes[under])})
+		rows = append(rows, [2]string{"sandbox", fmt.Sprintf("%s (%s)", under, plural.Count(s.Sandboxes[under], "response"))})
 	}
 	if words := tokenWords(s.Tokens); words != "" {
 		rows = append(rows, [2]string{"tokens", words})
@@ -223,6 +223,12 @@ func (t *textReport) accounts() {
 				rows = append(rows, [2]string{"tail", words})
 			}
 		}
+	}
+	if s.LateFiles != nil {
+		rows = append(rows, [2]string{"files", lateWords(*s.LateFiles)})
+	}
+	if iteration, why, fell := lookAt(s); fell {
+		rows = append(rows, [2]string{"look at", fmt.Sprintf("%s: lathe samples RUN --iteration %d --sort reward --worst 5", why, iteration)})
 	}
 	if s.PolicySHA256 != nil {
 		rows = append(rows, [2]string{"policy", fmt.Sprintf("v%06d, sha256 %s", *s.PolicyVersion, *s.PolicySHA256)})

@@ -180,3 +180,8 @@ func tailWords(t Tail) string {
 	}
 	return words
 }
+
+// lateWords says how long tasks did not see files of other nodes.
+func lateWords(l measure.LateFiles) string {
+	return fmt.Sprintf("tasks waited %s in all for files that other nodes had sealed, %s at most (%s)", duration(l.Seconds), duration(l.LongestSeconds), l.LongestTask)
+}

@@ -15,6 +15,7 @@ import (
 //
 //	figures/*.svg   each drawing by itself
 //	index.html      everything on one page that needs nothing else
+//	samples.html    the training groups to look at, of one iteration
 //	summary.json    the numbers
 //
 // seals the metrics of complete iterations, and returns the summary. Each
@@ -42,7 +43,11 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	if err != nil {
 		return s, err
 	}
-	content, err := html(r, s, drawn, shown)
+	looked, err := writeGroups(ctx, r, s, attempt)
+	if err != nil {
+		return s, err
+	}
+	content, err := html(r, s, drawn, shown, looked)
 	if err != nil {
 		return s, err
 	}

@@ -293,7 +293,7 @@ func (r Reproduction) Same(earlier Reproduction) (same int, others []string) {
 			}
 			other := key(experiment, run)
 			if n := max(before.Timeouts, run.Timeouts); n > 0 {
-				other += fmt.Sprintf(" (programs of %d responses ran out of time, which depends on the machine)", n)
+				other += fmt.Sprintf(" (programs of %s ran out of time, which depends on the machine)", plural.Count(n, "response"))
 			}
 			others = append(others, other)
 		}

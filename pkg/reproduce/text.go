@@ -61,7 +61,7 @@ func (e Result) Progress() string {
 	}
 	text := fmt.Sprintf("%d of %s done", done, plural.Count(len(e.Runs), "run"))
 	if timeouts > 0 {
-		text += fmt.Sprintf("; programs of %d responses ran out of time, which depends on the machine", timeouts)
+		text += fmt.Sprintf("; programs of %s ran out of time, which depends on the machine", plural.Count(timeouts, "response"))
 	}
 	return text
 }

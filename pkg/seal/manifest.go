@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"runtime/debug"
@@ -134,6 +135,11 @@ func (m *Manifest) fill(path string, a Attempt, started time.Time, d digest) {
 	}
 	m.Started, m.Ended = m.Started.UTC().Round(0), a.now().UTC().Round(0)
 	m.ExitCause = cmp.Or(m.ExitCause, "done")
+	if late := time.Duration(lateNanoseconds.Load()); late > 0 {
+		usage := map[string]float64{UsageLateFiles: late.Seconds()}
+		maps.Copy(usage, m.Usage) // the caller may have given one map to several outputs
+		m.Usage = usage
+	}
 	if m.BinaryVersion == "" {
 		m.BinaryVersion = binaryVersion()
 	}

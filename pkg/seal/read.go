@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -209,21 +210,32 @@ const (
 	staleTries     = 3 // of a file that the server replaced while we had it open
 )
 
+// UsageLateFiles names, in the usage of a manifest, the seconds for which its process had
+// waited for files that others had sealed and this node did not see yet.
+const UsageLateFiles = "late_file_seconds"
+
+// lateNanoseconds is what [UsageLateFiles] counts, of this process.
+var lateNanoseconds atomic.Int64
+
 // patiently calls try until it succeeds, fails for good, or patience ends.
 func patiently(ctx context.Context, path string, o Options, try func() error) error {
 	start := time.Now()
-	stale := 0
+	stale, late := 0, false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := misplaced(path, try())
+		waited := time.Since(start)
 		if err == nil {
+			if late {
+				lateNanoseconds.Add(int64(waited))
+			}
 			return nil
 		}
-		waited := time.Since(start)
 		missing := errors.Is(err, fs.ErrNotExist)
 		switch {
 		case errors.Is(err, syscall.ESTALE) && stale < staleTries:
 			stale++
 		case (missing || errors.Is(err, syscall.ESTALE)) && waited < o.Visibility:
+			late = true
 		case errors.Is(err, ErrDamaged) && waited < min(o.Visibility, damagePatience):
 		case missing:
 			return absent(path, waited, o)

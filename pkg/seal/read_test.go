@@ -147,6 +147,13 @@ func TestVisibility(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// What this process seals from now on says how long it waited.
+	own := filepath.Join(dir, "own")
+	write(t, own, "text")
+	m, err := Read(t.Context(), own, Options{})
+	if late := m.Usage[UsageLateFiles]; err != nil || late < 0.05 {
+		t.Errorf("waited %v s for files sealed elsewhere, of which two took 50 ms or more: %v", late, err)
+	}
 }
 
 func TestVisibilityEnds(t *testing.T) {

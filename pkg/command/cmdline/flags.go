@@ -2,6 +2,7 @@ package cmdline
 
 import (
 	"runtime"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -16,9 +17,17 @@ func ListFlag(name, usage string, to *[]string) cli.Flag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage, Action: put(to)}
 }
 
+// NoDefault is the default text of a number that has none, of which help says nothing.
+const NoDefault = "\x00"
+
+func init() {
+	plain, noise := cli.FlagStringer, strings.NewReplacer(" (default: "+NoDefault+")", "", " (default: false)", "")
+	cli.FlagStringer = func(f cli.Flag) string { return noise.Replace(plain(f)) }
+}
+
 // NumberFlag is a flag without a default: its number stays nil where it is not given.
 func NumberFlag(name, usage string, to **int) cli.Flag {
-	return &cli.IntFlag{Name: name, Usage: usage, Action: func(_ *cli.Context, n int) error {
+	return &cli.IntFlag{Name: name, Usage: usage, DefaultText: NoDefault, Action: func(_ *cli.Context, n int) error {
 		*to = &n
 		return nil
 	}}

@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // CheckOptions are those of lathe-score check.
@@ -85,7 +86,7 @@ func Check(ctx context.Context, in io.Reader, out io.Writer, o CheckOptions) err
 		return lines.Refusal(line, fault)
 	}}.Run(lines, out)
 	if err == nil && refused > 0 {
-		err = exitcode.LeftOutf("%d of %d lines could not be scored; the output gives each reason", refused, lines.Number)
+		err = exitcode.LeftOutf("%s could not be scored; the output gives each reason", plural.Of(refused, lines.Number, "line"))
 	}
 	return err
 }

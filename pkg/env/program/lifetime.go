@@ -74,7 +74,7 @@ func (p *pool) start() (*stdio.Process, *description, error) {
 }
 
 func (p *pool) describe(started *stdio.Process) (*description, error) {
-	defer p.begin(verbDescribe, 1, seconds(p.settings.StartSeconds), "env.program.start_seconds")()
+	defer p.begin(verbDescribe, seconds(p.settings.StartSeconds), "env.program.start_seconds")()
 	a, err := started.Ask(context.Background(), stdio.Request{verbDescribe: map[string]int{"protocol": protocol}}, seconds(p.settings.StartSeconds))
 	switch {
 	case err != nil:
@@ -106,8 +106,8 @@ func (p *pool) close() {
 }
 
 // begin notes that a request is waited for, until it is answered.
-func (p *pool) begin(verb string, items int, limit time.Duration, setting string) (end func()) {
+func (p *pool) begin(request string, limit time.Duration, setting string) (end func()) {
 	return p.waits.Begin(env.Wait{
-		Program: strings.Join(p.settings.Command, " "), Request: fmt.Sprintf("%s %d items", verb, items), Since: time.Now(), Limit: limit, Setting: setting,
+		Program: strings.Join(p.settings.Command, " "), Request: request, Since: time.Now(), Limit: limit, Setting: setting,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // protocol is the version of the protocol that we speak.
@@ -313,7 +314,7 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 		items[i] = c.item
 	}
 	patience := seconds(p.settings.Seconds * float64(len(batch)))
-	defer p.begin(batch[0].verb, len(batch), patience, "env.program.seconds, for each item")()
+	defer p.begin(batch[0].verb+" "+plural.Count(len(batch), "item"), patience, "env.program.seconds, for each item")()
 	a, err := s.process.Ask(context.Background(), stdio.Request{batch[0].verb: items}, patience)
 	if err != nil {
 		return nil, err
@@ -323,8 +324,8 @@ func (p *pool) request(s *slot, batch []*call) ([]json.RawMessage, error) {
 	}
 	var results []json.RawMessage
 	if json.Unmarshal(a.Result, &results) != nil || len(results) != len(batch) {
-		return nil, fmt.Errorf("the program %q answered %d items of %q with %s, want a list of as many results",
-			p.settings.Command[0], len(batch), batch[0].verb, stdio.Shown(a.Result))
+		return nil, fmt.Errorf("the program %q answered %s of %q with %s, want a list of as many results",
+			p.settings.Command[0], plural.Count(len(batch), "item"), batch[0].verb, stdio.Shown(a.Result))
 	}
 	return results, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainjson"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -94,7 +95,7 @@ func load(tools *ToolUse, data *Data, seed uint64, folder string) (*env.TaskSet,
 	parts[env.Test] = env.Limit(parts[env.Test], data.Test.Limit, seed, env.Test)
 	if n := data.Validation; n > 0 {
 		if n >= len(parts[env.Train]) {
-			return nil, exitcode.Usagef("data.validation is %d: training has %d tasks", n, len(parts[env.Train]))
+			return nil, exitcode.Usagef("data.validation is %d: training has %s", n, plural.Count(len(parts[env.Train]), "task"))
 		}
 		parts[Validation], parts[env.Train] = env.Draw(parts[env.Train], n, rng.New(seed, rng.PurposeData, 0, "validation", 0))
 	}

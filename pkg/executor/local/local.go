@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // DefaultGrace is how long a task may take to seal or drop its work once it
@@ -85,7 +86,7 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 		return err
 	}
 	if array.CPUs > p.cores {
-		return exitcode.Unavailablef("a task of %s requests %d cores; this machine has %d", array.Name(), array.CPUs, p.cores)
+		return exitcode.Unavailablef("a task of %s requests %s; this machine has %d", array.Name(), plural.Count(array.CPUs, "core"), p.cores)
 	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {

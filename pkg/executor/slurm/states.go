@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // Phase is how far a task has come.
@@ -204,7 +205,7 @@ func (r record) evidence(source string) string {
 		text += fmt.Sprintf(", exit code %d:%d", r.code, r.signal)
 	}
 	if r.restarts > 0 {
-		text += fmt.Sprintf(", requeued %d times", r.restarts)
+		text += ", requeued " + plural.Count(r.restarts, "time")
 	}
 	if r.nodes != "" {
 		text += ", on " + r.nodes

@@ -61,7 +61,7 @@ func TestCapturedStates(t *testing.T) {
 		{ // requeued twice by then; sacct, asked before, has a line for each start and the last holds
 			TaskID{"1", 5},
 			State{Phase: PhasePending, Exit: -1, Restarts: 2, Evidence: "reason BeginTime, requeued 2 times"},
-			State{Phase: PhaseRunning, Exit: -1, Restarts: 1, Evidence: "requeued 1 times, on n2, after REQUEUED on n3"},
+			State{Phase: PhaseRunning, Exit: -1, Restarts: 1, Evidence: "requeued 1 time, on n2, after REQUEUED on n3"},
 		},
 		{
 			TaskID{"2", 0},

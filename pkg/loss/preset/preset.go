@@ -63,21 +63,21 @@ func init() {
 	register := func(name, summary string, fill func() Objective) {
 		Axis.Register(registry.Choice[Objective]{Name: name, Summary: summary, Make: func(any) (Objective, error) { return fill(), nil }})
 	}
-	register(Default, "our own: GRPO as verl has it, the mean over tokens, and no group that teaches nothing", lathePreset)
+	register(Default, "our own: GRPO, the mean over tokens, and no group that teaches nothing", lathePreset)
 	register("exit", "ExIt (Jiang, Lupu, Bachrach): standardised, mean over responses of the mean over tokens", exitPreset)
 	register("flipts", "FlipTS: standardised without an epsilon, every turn of a trace the same total", fliptsPreset)
-	register("verl-grpo", "GRPO as verl sets it up", verlGRPO)
-	register("ppo", "PPO (Schulman et al.) with a critic", ppo)
+	register("verl-grpo", "GRPO as verl 0.9 sets it up", verlGRPO)
+	register("ppo", "PPO (Schulman et al.) with a critic, as verl 0.9 has it", ppo)
 	register("mle-agents", "PPO with the settings of RL-MLE Tab. 3, but for its factor of durations", mleAgents)
-	register("verl-ppo", "PPO as verl has it, without a critic", verlPPO)
+	register("verl-ppo", "PPO as verl 0.9 has it, without a critic", verlPPO)
 	register("trl-grpo", "GRPO as TRL 1.16 sets it up", trlGRPO)
 	register("trl-sapo", "SAPO as TRL 1.16 sets it up: a soft gate in the place of the clip", trlSAPO)
-	register("clip-cov", "Clip-Cov (Cui et al.) as verl has it: no gradient for a few tokens of high covariance", clipCov)
-	register("kl-cov", "KL-Cov (Cui et al.) as verl has it: a penalty on the tokens of highest covariance", klCov)
-	register("open-instruct-grpo", "GRPO as open-instruct sets it up", openInstructGRPO)
-	register("slime-grpo", "GRPO as slime sets it up", slimeGRPO)
-	register("prime-rl", "prime-rl: centred, masked where the probability moved too far (DPPO)", primeRL)
-	register("nemo-grpo", "GRPO as NeMo-RL sets it up: mean and deviation of the others", nemoGRPO)
+	register("clip-cov", "Clip-Cov (Cui et al.) as verl 0.9 has it: no gradient for a few tokens of high covariance", clipCov)
+	register("kl-cov", "KL-Cov (Cui et al.) as verl 0.9 has it: a penalty on the tokens of highest covariance", klCov)
+	register("open-instruct-grpo", "GRPO as open-instruct sets it up (e6c3044, August 2026)", openInstructGRPO)
+	register("slime-grpo", "GRPO as slime sets it up (624b824, August 2026)", slimeGRPO)
+	register("prime-rl", "prime-rl (559b447, August 2026): centred, masked where the probability moved too far (DPPO)", primeRL)
+	register("nemo-grpo", "GRPO as NeMo-RL sets it up (7ea279a, August 2026): mean and deviation of the others", nemoGRPO)
 	register("drgrpo", "Dr. GRPO (Liu et al.): centred, sums divided by one constant", drGRPO)
 	register("dapo", "DAPO (Yu et al.): clip-higher, dynamic sampling, cut-off responses dropped", dapo)
 	register("cispo", "CISPO (MiniMax-M1): a clipped weight that passes no gradient", cispo)
@@ -167,7 +167,7 @@ func fliptsPreset() Objective {
 	return with(groupStandardised(0, 0), nil, "seq_mean_turn_mean_token_mean", clipped(0.2, 0.2))
 }
 
-// verlGRPO is GRPO as verl's documentation sets it up: core_algos.py for the
+// verlGRPO is GRPO as the documentation of verl 0.9.1 sets it up: core_algos.py for the
 // advantage (ddof 1, +1e-6, a group of one keeps its reward), the vanilla loss
 // with its dual clip, and the KL loss "low_var_kl" with weight 0.001.
 func verlGRPO() Objective {
@@ -239,7 +239,7 @@ func verlPPO() Objective {
 // trlGRPO is the GRPOTrainer of TRL 1.16.0 with its defaults: ddof 1, +1e-4, loss type
 // "dapo" (the mean over the tokens of the whole step), no dual clip, β = 0,
 // and k3 without clamps, times the importance ratio (use_bias_correction_kl, since 1.16).
-// analysis/presets_trl.py compares it with an installed wheel.
+// analysis/presets_wheels.py compares it with an installed wheel, as it does those of verl.
 func trlGRPO() Objective {
 	l := clipped(0.2, 0.2)
 	l.KL.Importance = true
@@ -255,22 +255,21 @@ func trlSAPO() Objective {
 	return o
 }
 
-// clipCov is verl's policy loss "clip_cov" (Cui et al., The Entropy Mechanism of
+// clipCov is the policy loss "clip_cov" of verl 0.9.1 (Cui et al., The Entropy Mechanism of
 // Reinforcement Learning, arXiv 2505.22617) with its defaults: 2e-4 of the tokens, with
-// covariances from 1 to 5. It has no dual clip.
+// covariances from 1 to 5. It has no dual clip and bounds no ratio.
 func clipCov() Objective {
 	l := clipped(0.2, 0.2)
-	l.RatioClamp = 20
 	l.Tokens = loss.Tokens{Name: loss.TokensClipCov, Share: 2e-4, Low: 1, High: 5}
 	return with(groupStandardised(1, 1e-6), nil, "token_mean", l)
 }
 
 // klCov is verl's policy loss "kl_cov" of the same paper with its defaults: the ratio is not
-// clipped, and 2e-4 of the tokens are charged 1 times their log ratio.
+// clipped, and 2e-4 of the tokens are charged 0.1 times their log ratio (ppo_kl_coef of its
+// actor.yaml; the paper's own scripts have 1).
 func klCov() Objective {
 	l := clipped(1, unbounded)
-	l.RatioClamp = 20
-	l.Tokens = loss.Tokens{Name: loss.TokensKLCov, Share: 2e-4, KLCoef: 1}
+	l.Tokens = loss.Tokens{Name: loss.TokensKLCov, Share: 2e-4, KLCoef: 0.1}
 	return with(groupStandardised(1, 1e-6), nil, "token_mean", l)
 }
 

@@ -2,6 +2,7 @@ package preset_test
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,8 +90,8 @@ var sources = map[string]string{
 	"verl-grpo":          vanilla + "advantage.group_of_one: reward\nloss.kl.coef: 0.001",
 	"trl-grpo":           "advantage.epsilon: 0.0001\nloss.kl.importance: true",
 	"trl-sapo":           "advantage.epsilon: 0.0001\nloss.kl.importance: true\nloss.kind: sapo\nloss.tau_positive: 1\nloss.tau_negative: 1.05\nweight: seq_mean_token_mean",
-	"clip-cov":           "loss.ratio_clamp: 20\nloss.tokens.name: clip_cov\nloss.tokens.share: 0.0002\nloss.tokens.low: 1\nloss.tokens.high: 5",
-	"kl-cov":             "loss.ratio_clamp: 20\nloss.clip_low: 1\nloss.clip_high: 1e+09\nloss.tokens.name: kl_cov\nloss.tokens.share: 0.0002\nloss.tokens.kl_coef: 1",
+	"clip-cov":           "loss.tokens.name: clip_cov\nloss.tokens.share: 0.0002\nloss.tokens.low: 1\nloss.tokens.high: 5",
+	"kl-cov":             "loss.clip_low: 1\nloss.clip_high: 1e+09\nloss.tokens.name: kl_cov\nloss.tokens.share: 0.0002\nloss.tokens.kl_coef: 0.1",
 	"open-instruct-grpo": centred + "select: [constant_group]\nloss.clip_high: 0.272\nloss.kl.coef: 0.05\nloss.kl.input_clamp: 40\nloss.truncated_is: 2",
 	"slime-grpo":         "weight: seq_mean_token_mean\nloss.kl.estimator: k1",
 	"prime-rl":           centred + "select: [constant_group]\nloss.kind: dppo\nloss.sampler_kl: 0.001",
@@ -166,6 +167,19 @@ func TestPresetsAreTheirSources(t *testing.T) {
 		got := fields(t, config.Overrides(&o, &preset.Objective{})...)
 		if diff := cmp.Diff(fields(t, usual, text), got); diff != "" {
 			t.Errorf("%s (-source +preset):\n%s", name, diff)
+		}
+	}
+}
+
+// A preset that is named after a framework says which version of it, since frameworks change
+// their defaults.
+func TestPresetsNameVersions(t *testing.T) {
+	t.Parallel()
+	framework := regexp.MustCompile(`verl|TRL|open-instruct|slime|prime-rl|NeMo-RL`)
+	version := regexp.MustCompile(`(verl|TRL) [0-9]+\.[0-9]+|(open-instruct|slime|prime-rl|NeMo-RL).*\([0-9a-f]{7}, [A-Z][a-z]+ 20[0-9]{2}\)`)
+	for _, p := range preset.Axis.All() {
+		if framework.MatchString(p.Name+" "+p.Summary) && !version.MatchString(p.Summary) {
+			t.Errorf("%s: %q names no version", p.Name, p.Summary)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	}
 	groups, left := Within(ByNode(ready, view.live), budget)
 	if left > 0 {
-		a.Log("left for later: %s; the queue takes %d jobs of yours, which all your runs share", plural.Count(left, "task"), limits.MaxSubmit)
+		a.Log("left for later: %s; the queue takes %s of yours, which all your runs share", plural.Count(left, "task"), plural.Count(limits.MaxSubmit, "job"))
 	}
 	full := false // the queue
 	for _, group := range groups {

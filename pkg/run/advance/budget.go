@@ -7,6 +7,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
@@ -86,11 +87,11 @@ func (a *Advancer) more(ctx context.Context, array executor.Array, tasks []graph
 			longest = a.Cluster.LongestMinutes(ctx, site.Partition)
 		}
 		array.Minutes = Longer(array.Minutes, overruns, longest)
-		a.Log("%s ran out of time %d times: it is given %d minutes", array.Name(), overruns, array.Minutes)
+		a.Log("%s ran out of time %s: it is given %s", array.Name(), plural.Count(overruns, "time"), plural.Count(array.Minutes, "minute"))
 	}
 	if shortages > 0 && array.MemoryGB > 0 {
 		array.MemoryGB *= float64(int(1) << min(shortages, mostDoublings))
-		a.Log("%s ran out of memory %d times: it is given %g GiB", array.Name(), shortages, array.MemoryGB)
+		a.Log("%s ran out of memory %s: it is given %g GiB", array.Name(), plural.Count(shortages, "time"), array.MemoryGB)
 	}
 	return array
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/drive"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
@@ -42,8 +43,8 @@ func TryStages(ctx context.Context, cluster *slurm.Cluster, r *rundir.Run, s sit
 			return err
 		}
 		if err := cluster.Try(ctx, script); err != nil {
-			return fmt.Errorf("a job of stage %s (resources.stages.%s: %d cores, %g GiB, %d GPUs, %d minutes) would be refused: %w",
-				array.Stage, array.SiteStage(), array.CPUs, array.MemoryGB, array.GPUs, array.Minutes, err)
+			return fmt.Errorf("a job of stage %s (resources.stages.%s: %s, %g GiB, %s, %s) would be refused: %w",
+				array.Stage, array.SiteStage(), plural.Count(array.CPUs, "core"), array.MemoryGB, plural.Count(array.GPUs, "GPU"), plural.Count(array.Minutes, "minute"), err)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -50,7 +51,7 @@ func Decide(g graph.Graph, k int, overdue bool, progress func(shard int) Progres
 	}
 	if quorum := g.Recipe.Schedule.Quorum; float64(shards-len(c.LeftOut)) < quorum*float64(shards) {
 		return Decision{Stuck: c.LeftOut, Reason: fmt.Sprintf(
-			"%d of %d shards used up their attempts, more than schedule.quorum %g allows", len(c.LeftOut), shards, quorum)}
+			"%s used up all attempts, more than schedule.quorum %g allows", plural.Of(len(c.LeftOut), shards, "shard"), quorum)}
 	}
 	enough := (overdue || doneRows >= g.Recipe.Rollout.Prompts) && len(c.Included) > 0
 	if !enough && len(c.Late) > 0 {

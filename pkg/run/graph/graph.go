@@ -367,7 +367,7 @@ func (g Graph) trained(policy string) []string {
 }
 
 // EvaluatedVersions lists the policy versions that the run measures: the
-// first, the last, and every n-th between.
+// first, the last, every n-th between, and what was the last before each extension.
 func (g Graph) EvaluatedVersions() []int {
 	if g.Recipe.Evaluation.Rows() == 0 {
 		return nil
@@ -381,6 +381,11 @@ func (g Graph) EvaluatedVersions() []int {
 	}
 	if last > 0 {
 		versions = append(versions, last)
+	}
+	for _, e := range g.Extended { // what was the last version then has been measured
+		if at, known := slices.BinarySearch(versions, e.Iterations); !known {
+			versions = slices.Insert(versions, at, e.Iterations)
+		}
 	}
 	return versions
 }

@@ -200,6 +200,12 @@ func TestEvaluatedVersions(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", c.settings, diff)
 		}
 	}
+	// What was the last version before an extension has been measured, whatever is measured now.
+	extended := planned(t, "schedule.iterations=10", "evaluation.every=4")
+	extended.Extended = []graph.Extended{{Iterations: 2}, {Iterations: 4}, {Iterations: 9}}
+	if diff := cmp.Diff([]int{0, 2, 4, 8, 9, 10}, extended.EvaluatedVersions()); diff != "" {
+		t.Errorf("of an extended run (-want +got):\n%s", diff)
+	}
 }
 
 // TestShardRangesCoverEveryRowOnce holds for every total and number of

@@ -19,7 +19,7 @@ import (
 
 // mayChange are the settings that an extension may change: what it has made is,
 // to the byte, what it would have made with them. A name that ends with a dot is a section.
-var mayChange = []string{"description", "schedule.iterations", "schedule.decay_ends", "schedule.max_attempts", "evaluation.every", "resources."}
+var mayChange = []string{"description", "schedule.iterations", "schedule.decay_ends", "schedule.keep_every", "schedule.max_attempts", "evaluation.every", "resources."}
 
 // Change resolves the recipe that extends a finished run. What has been made must
 // not be what other settings would have made; the error says what to do instead. Without
@@ -41,9 +41,9 @@ func (r *Run) Change(ctx context.Context, settings []string) (*recipe.Resolved, 
 		if !slices.ContainsFunc(mayChange, func(may string) bool {
 			return c.Path == may || strings.HasSuffix(may, ".") && strings.HasPrefix(c.Path, may)
 		}) {
-			return nil, exitcode.WithHint(exitcode.Usagef("run %q cannot be extended by %s: what it has made was made with the other", r.Dir, c),
+			return nil, exitcode.WithHint(exitcode.Usagef("run %q cannot be extended by %s: its iterations used the old value", r.Dir, c),
 				"an extension may change %s; to change more, start a run from its last policy: lathe run RECIPE --run NEW --from %s --set …",
-				strings.Join(mayChange, ", "), r.Dir)
+				strings.ReplaceAll(strings.Join(mayChange, ", "), "resources.", "resources"), r.Dir)
 		}
 	}
 	was, is := r.Recipe.Schedule, resolved.Recipe.Schedule

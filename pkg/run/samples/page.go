@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
 
@@ -105,7 +106,7 @@ func (r Response) Summary() string {
 		text += ", " + disposition
 	}
 	if advantage, tokens := r.Learned(); tokens > 0 {
-		text += fmt.Sprintf(", advantage %+.3f over %d tokens", advantage, tokens)
+		text += fmt.Sprintf(", advantage %+.3f over %s", advantage, plural.Count(tokens, "token"))
 	}
 	return text + fmt.Sprintf(", %.2f nats a token", r.Surprise())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/advance"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
@@ -265,8 +266,8 @@ func (s *simulation) end(stuck string) { s.ended, s.stuck = true, stuck }
 func (s *simulation) fits() error {
 	for _, n := range s.Graph.Nodes() {
 		if asks := s.stages[n.Stage]; s.Cores == 0 && !s.room.fits(asks.cpus, asks.gpus) {
-			return exitcode.Usagef("a task of %s asks for %d cores and %d GPUs, which the cluster does not have for one: %d nodes of %d cores, %d GPUs",
-				n.Stage, asks.cpus, asks.gpus, s.Cluster.Nodes, s.Cluster.NodeCPUs, s.Cluster.GPUs)
+			return exitcode.Usagef("a task of %s asks for %s and %s, which the cluster does not have for one: %s of %s, %s",
+				n.Stage, plural.Count(asks.cpus, "core"), plural.Count(asks.gpus, "GPU"), plural.Count(s.Cluster.Nodes, "node"), plural.Count(s.Cluster.NodeCPUs, "core"), plural.Count(s.Cluster.GPUs, "GPU"))
 		}
 	}
 	return nil

@@ -118,9 +118,9 @@ func TestQuorum(t *testing.T) {
 		stuck   string
 	}{
 		{"1", nil, []int{}, ""},
-		{"1", []int{2}, nil, "1 of 4 shards used up their attempts, more than schedule.quorum 1 allows"},
+		{"1", []int{2}, nil, "1 of 4 shards used up all attempts, more than schedule.quorum 1 allows"},
 		{"0.75", []int{2}, []int{2}, ""},
-		{"0.75", []int{2, 0}, nil, "2 of 4 shards used up their attempts, more than schedule.quorum 0.75 allows"},
+		{"0.75", []int{2, 0}, nil, "2 of 4 shards used up all attempts, more than schedule.quorum 0.75 allows"},
 		{"0.5", []int{2, 0}, []int{0, 2}, ""},
 	} {
 		b := runtest.NewBoard(t, "schedule.iterations=1", "rollout.shards=4", "schedule.quorum="+c.quorum)

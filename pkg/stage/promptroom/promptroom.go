@@ -13,6 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/scaffold"
@@ -239,13 +240,13 @@ func Refuse(uses []Use, positions int) error {
 func Notes(uses []Use, positions int) []string {
 	var notes []string
 	for _, u := range uses {
-		of := fmt.Sprintf("of %d %s prompts of %s that were tried (the longest, and the shortest) ", u.Tried, u.Kind, u.Split)
+		of := fmt.Sprintf("of %s of %s that %s tried (the longest, and the shortest) ", plural.Count(u.Tried, string(u.Kind)+" prompt"), u.Split, plural.Verb(u.Tried, "was", "were"))
 		var parts []string
 		if n := len(u.Full); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d leave no room for a response in the policy's context of %d tokens (the first: task %q)", n, positions, u.Full[0]))
+			parts = append(parts, fmt.Sprintf("%d %s no room for a response in the policy's context of %d tokens (the first: task %q)", n, plural.Verb(n, "leaves", "leave"), positions, u.Full[0]))
 		}
 		if n := len(u.Tight); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d leave none where the answer before has all of its %d tokens (the first: task %q)", n, u.NewTokens, u.Tight[0]))
+			parts = append(parts, fmt.Sprintf("%d %s none where the answer before has all of its %d tokens (the first: task %q)", n, plural.Verb(n, "leaves", "leave"), u.NewTokens, u.Tight[0]))
 		}
 		if len(parts) > 0 {
 			notes = append(notes, of+strings.Join(parts, ", "))

@@ -194,9 +194,10 @@ func TestRefuse(t *testing.T) {
 		use        Use
 		hint, note string
 	}{
-		{Use{Tried: 3, Full: []string{"a"}}, "", "of 3  prompts of  that were tried (the longest, and the shortest) 1 leave no room for a response in the policy's context of 20 tokens (the first: task \"a\")"},
-		{full(env.Train, shard.KindImprove, 3), "", "2 leave no room for a response in the policy's context of 20 tokens (the first: task \"a\"), 1 leave none where the answer before has all of its 6 tokens (the first: task \"c\")"},
-		{Use{Tried: 3, Tight: []string{"c"}, NewTokens: 4}, "", "shortest) 1 leave none where the answer before has all of its 4 tokens (the first: task \"c\")"},
+		{Use{Tried: 3, Full: []string{"a"}}, "", "of 3  prompts of  that were tried (the longest, and the shortest) 1 leaves no room for a response in the policy's context of 20 tokens (the first: task \"a\")"},
+		{full(env.Train, shard.KindImprove, 3), "", "2 leave no room for a response in the policy's context of 20 tokens (the first: task \"a\"), 1 leaves none where the answer before has all of its 6 tokens (the first: task \"c\")"},
+		{Use{Tried: 3, Tight: []string{"c"}, NewTokens: 4}, "", "shortest) 1 leaves none where the answer before has all of its 4 tokens (the first: task \"c\")"},
+		{Use{Tried: 1, Full: []string{"a"}, Kind: shard.KindImprove}, "no revisions", "of 1 improve prompt of  that was tried (the longest, and the shortest) 1 leaves no room"},
 		{Use{}, "", ""},
 		{Use{Tried: 3}, "", ""},
 		{full(env.Train, shard.KindInitial, 2), "or shorter prompts", "of 2 initial prompts of train"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/stage"
 )
@@ -77,15 +78,15 @@ func tooManyFailed(server *recipe.Remote, traits env.Traits, traces []*Trace) er
 		}
 	}
 	if n := len(byServer); n > 0 && float64(n) > server.MaxFailed*float64(len(traces)) {
-		return exitcode.WithHint(fmt.Errorf("%d of %d responses could not be had from the server; the first: %w", n, len(traces), byServer[0]),
+		return exitcode.WithHint(fmt.Errorf("%s could not be had from the server; the first: %w", plural.Of(n, len(traces), "response"), byServer[0]),
 			"the task can be tried again; rollout.remote.max_failed is the share that may be left out")
 	}
 	if n := len(byEnvironment); float64(n) > traits.MaxFailed*float64(len(traces)) {
 		if stage.FailsAgain(byEnvironment, len(traces)) {
-			return exitcode.WithHint(exitcode.Usagef("each of %d episodes failed in the same way: %w", n, byEnvironment[0]),
+			return exitcode.WithHint(exitcode.Usagef("%s failed in the same way: %w", plural.Count(n, "episode"), byEnvironment[0]),
 				"another try would fail as this one did: fix the program; lathe env try shows what it answers")
 		}
-		err := fmt.Errorf("%d of %d episodes failed; the first: %w", n, len(traces), byEnvironment[0])
+		err := fmt.Errorf("%s failed; the first: %w", plural.Of(n, len(traces), "episode"), byEnvironment[0])
 		if traits.MaxFailedSetting == "" {
 			return exitcode.WithHint(err, "the task can be tried again")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, job stage.Job, s Settings, environment env.Env, in
 	if err := sampler.Note(&m); err != nil {
 		return seal.Manifest{}, err
 	}
-	job.Log("%s %d shard %d: %d responses, %.0f tokens, %.1f s", stageName(in), in.Iteration, in.Shard, len(batch.traces), m.Metrics["response_tokens"], time.Since(started).Seconds())
+	job.Log("%s %d shard %d: %s, %.0f tokens, %.1f s", stageName(in), in.Iteration, in.Shard, plural.Count(len(batch.traces), "response"), m.Metrics["response_tokens"], time.Since(started).Seconds())
 	return shard.Write(in.Output, rows, nil, job.Attempt, m)
 }
 

@@ -90,7 +90,7 @@ func TestFailsTheSameWay(t *testing.T) {
 	failing := stagetest.Failing{Env: r.Env, Fail: func([]shard.Message) error { return refusal("KeyError: 'answer' (reward.py:7)") }}
 	in := score.Inputs{Plan: plan, Rollout: rollouts, Iteration: 1, Of: 1, Output: r.Path("score.parquet")}
 	_, err := score.Run(r.Context(), r.Job, r.Recipe.Score, slow{failing, 0.2}, in)
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "scoring failed in the same way for each of 5 responses") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "scoring failed in the same way for 5 responses") || !strings.Contains(err.Error(), "KeyError: 'answer'") {
 		t.Errorf("code %d: %v", exitcode.Code(err), err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/phase"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
@@ -205,7 +206,7 @@ func logFailed(log func(string, ...any), verdicts []verdict) {
 		}
 	}
 	if failed > mostFailedLogged {
-		log("%d more responses have no score and are left out (infra)", failed-mostFailedLogged)
+		log("%s left out without a score (infra)", plural.Count(failed-mostFailedLogged, "more response"))
 	}
 }
 
@@ -226,13 +227,13 @@ func tooManyFailed(traits env.Traits, verdicts []verdict) error {
 		}
 	}
 	if traits.MaxFailedSetting != "" && stage.FailsAgain(failed, asked) {
-		return exitcode.WithHint(exitcode.Usagef("scoring failed in the same way for each of %d responses: %w", len(failed), failed[0]),
+		return exitcode.WithHint(exitcode.Usagef("scoring failed in the same way for %s: %w", plural.Count(len(failed), "response"), failed[0]),
 			"another try would fail as this one did: fix the program; lathe env try shows what it answers")
 	}
 	if traits.MaxFailedSetting == "" || float64(len(failed)) <= traits.MaxFailed*float64(len(verdicts)) {
 		return nil
 	}
-	return exitcode.WithHint(fmt.Errorf("%d of %d responses could not be scored; the first: %w", len(failed), len(verdicts), failed[0]),
+	return exitcode.WithHint(fmt.Errorf("%s could not be scored; the first: %w", plural.Of(len(failed), len(verdicts), "response"), failed[0]),
 		"the task can be tried again; %s is the share that may be left out", traits.MaxFailedSetting)
 }
 

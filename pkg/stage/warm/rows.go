@@ -10,6 +10,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage"
@@ -148,8 +149,8 @@ func ofFiles(ctx context.Context, job stage.Job, s *Settings, environment env.En
 		return nil, held, nil
 	}
 	if in.Chunk == 1 {
-		job.Log("warm start: %d rows to learn from, %d held out, %d left out as too long, %d that ask problems of the evaluation; %d steps are %.2f epochs",
-			len(r.Train), len(r.Test), r.skip, r.held, s.WarmStart.Steps, float64(s.WarmStart.Steps*s.WarmStart.Batch)/float64(len(r.Train)))
+		job.Log("warm start: %s to learn from, %d held out, %d left out as too long, %d left out as problems of the evaluation; %s, %.2f epochs",
+			plural.Count(len(r.Train), "row"), len(r.Test), r.skip, r.held, plural.Count(s.WarmStart.Steps, "step"), float64(s.WarmStart.Steps*s.WarmStart.Batch)/float64(len(r.Train)))
 	}
 	if held, err = r.heldOut(); err != nil {
 		return nil, held, err
@@ -276,6 +277,6 @@ func lossOf(engine *policy.Engine, s Settings, b batch, name, when string, metri
 		return err
 	}
 	metrics[name] = nats
-	job.Log("warm start, %s: loss %.4f on %d held-out rows", when, nats, len(b.sequences))
+	job.Log("warm start, %s: loss %.4f on %s", when, nats, plural.Count(len(b.sequences), "held-out row"))
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
+	"github.com/lathe-rl/lathe/pkg/plural"
 )
 
 // faultsShown is how many bad lines an error shows in full.
@@ -118,7 +119,7 @@ func (r *reader) finish() error {
 		if rest := r.bad - len(r.faults); rest > 0 {
 			text += fmt.Sprintf("\n  and %d more", rest)
 		}
-		return exitcode.Dataf("%s: %d of %d lines are bad:\n  %s", r.path, r.bad, r.lines, text)
+		return exitcode.Dataf("%s: %s are bad:\n  %s", r.path, plural.Of(r.bad, r.lines, "line"), text)
 	case r.bad > r.source.MaxBad:
 		return exitcode.Dataf("%s", r.faults[0])
 	case r.lines == 0:
@@ -129,7 +130,7 @@ func (r *reader) finish() error {
 				return exitcode.Dataf("%s: no line has the field %q that %s.filter[%d] asks for", r.path, f.Field, r.where, i)
 			}
 		}
-		return exitcode.Dataf("%s: none of its %d lines passes %s.filter", r.path, r.lines, r.where)
+		return exitcode.Dataf("%s: none of its %s passes %s.filter", r.path, plural.Count(r.lines, "line"), r.where)
 	}
 	return nil
 }

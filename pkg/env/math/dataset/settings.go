@@ -9,6 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -114,7 +115,7 @@ func (s Source) HoldsOut(asked string) bool {
 // CheckSplit rejects a share that leaves one side without problems.
 func (s Source) CheckSplit(train, test int) error {
 	if s.TestShare > 0 && (train == 0 || test == 0) {
-		return exitcode.Dataf("data.train.test_share %v leaves %d problems to train on and %d held out: change it or data.train.split_seed", s.TestShare, train, test)
+		return exitcode.Dataf("data.train.test_share %v leaves %s to train on and %d held out: change it or data.train.split_seed", s.TestShare, plural.Count(train, "problem"), test)
 	}
 	return nil
 }
