@@ -70,8 +70,11 @@ func printExplanation(w io.Writer, x explain.Explanation) error {
 	for _, term := range x.Terms {
 		fmt.Fprintf(t, "  %s\t%.6g\n", term.Name, term.Value)
 	}
-	if e := x.Entry; e != nil {
-		fmt.Fprintf(t, "entry\t%s, in the state after iteration %d\n", e.EntryID, e.Iteration)
+	for i, e := range []*explain.Entry{x.Entry, x.Partner} {
+		if e == nil {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s, in the state after iteration %d\n", []string{"entry", "joined with"}[i], e.EntryID, e.Iteration)
 		fmt.Fprintf(t, "  base score\t%.6g\n  potential\t%.6g\n  visits\t%d", e.BaseScore, e.Potential, e.Visits)
 		if e.Visits > 0 {
 			fmt.Fprintf(t, ", the last in iteration %d", e.LastSampled)

@@ -110,6 +110,8 @@ type Selection struct {
 	Depth       int
 	Turn        int
 	Ref         shard.Ref // what to iterate on; zero for nothing
+	PartnerID   string    // of kind crossover, the other entry that was selected
+	PartnerRef  shard.Ref // and what is to be joined
 	BaseScore   float64
 	Potential   float64
 	Probability float64 // as shard.Instance has it

@@ -148,6 +148,7 @@ func Answer(messages []shard.Message, prompt int, said string) (_ []shard.Messag
 type Parent struct {
 	Messages []shard.Message // the conversation whose last message of the policy is iterated on, earlier turns included
 	Verdict  *TurnVerdict    // on that message; nil where it is not known
+	Partner  *Parent         // the other of two, of kind crossover; nil else
 }
 
 // Other is another verifier's judgement on the same episode.
@@ -222,6 +223,7 @@ type Traits struct {
 	// Transcript says that the last message alone tells nothing of what the
 	// policy did: whoever compares responses takes all that it said.
 	Transcript bool
+	Joins      bool // it words prompts that join two responses ([shard.KindCrossover])
 }
 
 // Assistant is a policy that is never trained. It gives its most probable answer

@@ -110,6 +110,7 @@ func (t Traits) with(o Traits) Traits {
 		Turns: max(t.Turns, o.Turns), Slow: t.Slow || o.Slow, Threads: max(t.Threads, o.Threads), AtATime: max(t.AtATime, o.AtATime), Batch: max(t.Batch, o.Batch),
 		Waves: max(t.Waves, o.Waves), MaxFailed: t.MaxFailed, MaxFailedSetting: t.MaxFailedSetting,
 		Programs: t.Programs || o.Programs, Validated: t.Validated || o.Validated, ByMessage: t.ByMessage || o.ByMessage, Transcript: t.Transcript || o.Transcript,
+		Joins: t.Joins && o.Joins,
 	}
 	if o.MaxFailed > t.MaxFailed {
 		joint.MaxFailed, joint.MaxFailedSetting = o.MaxFailed, o.MaxFailedSetting

@@ -40,6 +40,7 @@ func CheckPath(path string) error {
 //	a key of summary.json       delta_k, corrections.net, accuracy_by_step.4
 //	COLUMN of a table           transitions.f2s: the mean over the iterations of a span;
 //	                            of held-out problems, the last X of the last policy version
+//	                            that was evaluated in the span
 //	COLUMN and GROUP of it      kinds.reward.improve
 //	STAGE/NAME                  the sum of a metric over its shards, averaged over iterations
 //	STAGE/NAME per STAGE/NAME   the quotient of two sums
@@ -81,7 +82,7 @@ func isKey(path string) bool {
 // column is a number of a table.
 func (r *Rows) column(ctx context.Context, m Measure, inside string, over Span) (float64, error) {
 	column, group, _ := strings.Cut(inside, ".")
-	values, err := m.Of(ctx, r, r.Last())
+	values, err := m.Of(ctx, r, r.evaluatedBy(over.Last))
 	var why Absent
 	if err != nil && !errors.As(err, &why) {
 		return 0, err

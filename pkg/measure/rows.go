@@ -340,20 +340,21 @@ func entryResponse(entry string) (name shard.TraceName, ok bool) {
 	return shard.TraceName{InstanceID: instance, Sample: int32(number)}, err == nil
 }
 
-// startingPrograms finds the program that an instance starts from: what was extracted from
-// the response of its entry; empty for none.
+// startingPrograms finds the program that an instance starts from, or both one after the
+// other: what was extracted from the response of its entry; empty for none.
 func (r *Rows) startingPrograms(ctx context.Context) (func(shard.Instance) string, error) {
 	traces, err := r.training(ctx)
 	programs := map[shard.TraceName]string{}
 	for _, t := range traces {
 		programs[t.Name()] = t.Extracted
 	}
-	return func(p shard.Instance) string {
-		name, ok := entryResponse(p.ParentID)
-		if !ok {
-			return ""
+	return func(p shard.Instance) (text string) {
+		for _, entry := range []string{p.ParentID, p.PartnerID} {
+			if name, ok := entryResponse(entry); ok {
+				text += programs[name]
+			}
 		}
-		return programs[name]
+		return text
 	}, err
 }
 

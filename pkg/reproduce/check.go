@@ -101,6 +101,9 @@ func (e Experiment) validate(check *config.Checker, at string, methods []string)
 				check.Add(at+".arms", arm.Method, "must say what is seen and what its measure must be: sees, and equals, above or below")
 			}
 			c.Measure.validate(check, at+".arms")
+			if c.AtEqual != "" {
+				check.Add(at+".arms", arm.Method, "must not have at_equal: a check is of one method")
+			}
 		}
 	}
 	for _, c := range e.Claims {

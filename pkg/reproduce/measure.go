@@ -26,6 +26,12 @@ func (r *Run) take(ctx context.Context, rows *measure.Rows, measures []Measure) 
 	}
 	r.Measures, r.Lacking = map[string]float64{}, map[string]string{}
 	for _, m := range measures {
+		if m.AtEqual != "" {
+			if err := r.curve(ctx, rows, m); err != nil {
+				return err
+			}
+			continue
+		}
 		over, err := m.over()
 		if err != nil {
 			return err

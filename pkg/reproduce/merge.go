@@ -67,7 +67,7 @@ func (e Experiment) unusable(r Run, fingerprints []string) string {
 		return fmt.Sprintf("its recipe has the fingerprint %.12s, and the plan's %.12s", r.Fingerprint, fingerprints[0])
 	}
 	for _, m := range e.measures() {
-		if _, has := r.Measures[m.key()]; !has && r.Lacking[m.key()] == "" {
+		if _, has := r.Measures[m.key()]; !has && r.Curves[m.key()] == nil && r.Lacking[m.key()] == "" {
 			return "it was not asked for " + m.key()
 		}
 	}

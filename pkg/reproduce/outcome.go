@@ -1,7 +1,6 @@
 package reproduce
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +66,13 @@ type Run struct {
 	// let it end, and a run learns from other scores then.
 	Timeouts int `json:"timeouts"`
 
-	// Measures are what the claims and checks of the plan look at, by name. Those in Never
-	// are 0 because the run has nothing of that name; those in Lacking it does not have,
-	// with the reason.
-	Measures map[string]float64 `json:"measures"`
-	Never    []string           `json:"never"`
-	Lacking  map[string]string  `json:"lacking"`
+	// Measures are what the claims and checks of the plan look at, by name; Curves are those
+	// that are compared at an equal cost, after each iteration. Those in Never are 0 because
+	// the run has nothing of that name; those in Lacking it does not have, with the reason.
+	Measures map[string]float64         `json:"measures"`
+	Curves   map[string][]measure.Point `json:"curves,omitempty"`
+	Never    []string                   `json:"never"`
+	Lacking  map[string]string          `json:"lacking"`
 }
 
 // ClaimResult is a claim and the numbers that speak for or against it.
@@ -89,6 +89,7 @@ type ClaimResult struct {
 	Values []float64       `json:"values"` // of the method, by seed
 	Others []float64       `json:"others"` // of the one that it is compared with; null without
 	Spread *compare.Spread `json:"difference"`
+	Equal  []SpentAt       `json:"at_equal,omitempty"` // by seed, of a measure at an equal cost
 
 	Power  *Power    `json:"power"`  // null without a spread
 	Checks []Checked `json:"checks"` // of both arms
@@ -205,24 +206,20 @@ func (c Claim) decide(runs []Run) ClaimResult {
 		if r.Method != c.Method || !r.Done || c.Against != "" && !paired {
 			continue
 		}
-		value, has := r.Measures[key]
-		of, why := c.Method, r.Lacking[key]
-		happened = happened || has && !slices.Contains(r.Never, key)
-		base := 0.0
-		if has && c.Against != "" {
-			base, has = other.Measures[key]
-			of, why = c.Against, other.Lacking[key]
-			happened = happened || has && !slices.Contains(other.Never, key)
-		}
-		if !has {
-			lacking = append(lacking, fmt.Sprintf("seed %d of %s: %s", r.Seed, of, cmp.Or(why, "it was not asked for "+key)))
+		n := c.numbers(r, other)
+		happened = happened || n.happened
+		if n.lacking != "" {
+			lacking = append(lacking, fmt.Sprintf("seed %d of %s", r.Seed, n.lacking))
 			continue
 		}
-		o.Seeds, o.Values = append(o.Seeds, r.Seed), append(o.Values, value)
+		o.Seeds, o.Values = append(o.Seeds, r.Seed), append(o.Values, n.value)
 		if c.Against != "" {
-			o.Others = append(o.Others, base)
+			o.Others = append(o.Others, n.base)
 		}
-		differences = append(differences, value-base)
+		if n.at != nil {
+			o.Equal = append(o.Equal, *n.at)
+		}
+		differences = append(differences, n.value-n.base)
 	}
 	switch {
 	case len(lacking) > 0:

@@ -20,6 +20,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/measure"
+	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/pool"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 )
@@ -92,14 +93,24 @@ type Measure struct {
 	// of two sums.
 	Metric     string `yaml:"metric"`
 	Iterations string `yaml:"iterations"` // of a metric, such as 16-20; empty for all from 1
+	// AtEqual is the STAGE/NAME of a cost, such as score/execute_seconds: of each seed, the
+	// measure is taken of both methods where they have spent as much of it, all that the run
+	// spends that spends less, over the last OverLast iterations up to there. What is spent is
+	// that of training, later waves included; a number of held-out problems is that of the last
+	// policy version evaluated by then. For claims with against.
+	AtEqual  string `yaml:"at_equal"`
+	OverLast int    `yaml:"over_last"` // iterations, with at_equal
 }
 
 // key is how a measure is called in results.
 func (m Measure) key() string {
-	if m.Iterations == "" {
-		return m.Metric
+	switch {
+	case m.AtEqual != "":
+		return fmt.Sprintf("%s, last %s at equal %s", m.Metric, plural.Count(m.OverLast, "iteration"), m.AtEqual)
+	case m.Iterations != "":
+		return m.Metric + ", iterations " + m.Iterations
 	}
-	return m.Metric + ", iterations " + m.Iterations
+	return m.Metric
 }
 
 func (m Measure) validate(check *config.Checker, at string) {
@@ -109,6 +120,7 @@ func (m Measure) validate(check *config.Checker, at string) {
 	if _, err := m.over(); err != nil {
 		check.Add(at+".iterations", m.Iterations, "must be iterations such as 16-20")
 	}
+	m.validateEqual(check, at)
 }
 
 // measures are those that the claims and the checks of an experiment look at, each once.
@@ -198,6 +210,9 @@ func Load(path string) (Plan, error) {
 				check.Add(at, nil, "must say what is claimed, and where: says, source")
 			}
 			c.Measure.validate(check, at)
+			if c.AtEqual != "" && c.Against == "" {
+				check.Add(at+".at_equal", c.AtEqual, "compares two methods: say which in against")
+			}
 			if n := len(c.Numbers); n != 0 && n != 2 {
 				check.Add(at+".numbers", nil, "must be two: the paper's of method and against")
 			}

@@ -168,6 +168,28 @@ func TestShippedPlans(t *testing.T) {
 	}
 }
 
+// Every plan can be read, its recipes too, and no two of its methods are the same; of
+// reproduce-mini TestArmsSwapped shows it.
+func TestPlans(t *testing.T) {
+	t.Setenv("LATHE_DATA", t.TempDir())
+	plans, err := filepath.Glob("../../analysis/reproduce-*.yaml")
+	if err != nil || len(plans) < 4 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	for _, path := range plans {
+		if filepath.Base(path) == "reproduce-mini.yaml" {
+			continue
+		}
+		plan, err := Load(path)
+		if err == nil {
+			err = plan.CheckArms(t.TempDir())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add("experiments: [{name: a, seeds: 1-2, recipes: [a.yaml], claims: [{says: a, source: b, metric: a/b per c/d, method: a, direction: lower}]}]")
 	f.Fuzz(func(t *testing.T, text string) {

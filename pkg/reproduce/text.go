@@ -117,7 +117,7 @@ func (o ClaimResult) Means() string {
 	if o.Against != "" {
 		text += fmt.Sprintf(", %s %s", o.Against, meanOf(o.Others))
 	}
-	return text
+	return text + o.atEqual()
 }
 
 // bySeed are the values of the seeds that have them.

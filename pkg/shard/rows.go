@@ -24,6 +24,8 @@ const (
 	KindImprove Kind = "improve" // improve on an earlier response (ExIt, self-improve step)
 	KindDiverge Kind = "diverge" // differ from an earlier response (ExIt, self-diverge step)
 	KindDebug   Kind = "debug"   // fix an earlier program that failed (AceGRPO §4.1)
+
+	KindCrossover Kind = "crossover" // join what is best in two earlier responses (OpenMLE, arXiv 2607.28568)
 )
 
 // Origin says where an instance of a plan came from.
@@ -100,6 +102,7 @@ type Instance struct {
 	SelectedBy  string  `parquet:"selected_by,dict"` // rule of the curriculum that drew it: base, buffer …
 	Seed        int64   `parquet:"seed"`             // the run's seed, so that a row can be sampled by itself
 	Iteration   int32   `parquet:"iteration"`        // whose plan the row belongs to
+	PartnerID   string  `parquet:"partner_id,dict"`  // of kind crossover, the other entry that was selected; empty for none
 }
 
 // Rollout is a row of rollout/NNNNN.parquet: one context of a sampled trace.

@@ -85,7 +85,7 @@ func TestSchemas(t *testing.T) {
 	for _, row := range []Row{TaskRow{}, Instance{}, Rollout{}, Score{}, EvaluationRow{}, LedgerRow{}, Metric{}, Usage{}, Entry{}, Stat{}, Waiting{}, Sample{}, PoolRow{}} {
 		got = append(got, row.Schema().String())
 	}
-	if want := "task/v1.1 instance/v2.1 rollout/v2.1 score/v2.3 evaluation/v1.5 ledger/v2.1 metrics/v1.0 usage/v1.0 entry/v1.0 stat/v1.0 waiting/v1.0 sample/v1.0 pool/v1.0"; strings.Join(got, " ") != want {
+	if want := "task/v1.1 instance/v2.2 rollout/v2.1 score/v2.3 evaluation/v1.5 ledger/v2.1 metrics/v1.0 usage/v1.0 entry/v1.0 stat/v1.0 waiting/v1.0 sample/v1.0 pool/v1.0"; strings.Join(got, " ") != want {
 		t.Errorf("schemas %s", strings.Join(got, " "))
 	}
 }

@@ -17,7 +17,7 @@ type Row interface {
 }
 
 // Schema names the table of plans.
-func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Major: 2, Minor: 1} }
+func (Instance) Schema() seal.Schema { return seal.Schema{Name: "instance", Major: 2, Minor: 2} }
 
 // Schema names the table of sampled responses.
 func (Rollout) Schema() seal.Schema { return seal.Schema{Name: "rollout", Major: 2, Minor: 1} }

@@ -157,6 +157,7 @@ probability DOUBLE
 selected_by STRING
 seed INT(64,true)
 iteration INT(32,true)
+partner_id STRING
 `)
 	checkRowType[Entry](t, `entry_id STRING
 task_id STRING

@@ -254,11 +254,15 @@ func (r *run) check(plan []curriculum.Selection) {
 		case s.Origin == shard.OriginBase && (s.ParentID != "" || !s.Ref.IsZero() || s.Depth != 0 || s.Turn != 0):
 			r.Errorf("%+v is of a training task and has a parent", s)
 		}
-		if s.Origin == shard.OriginBuffer {
-			at := slices.IndexFunc(r.state.Entries, func(e shard.Entry) bool { return e.EntryID == s.ParentID })
-			if at < 0 || r.state.Entries[at].Ref != s.Ref || r.state.Entries[at].TaskID != s.TaskID {
-				r.Errorf("%+v is of no entry of the state", s)
-			}
+		held := func(id string, ref shard.Ref) bool {
+			at := slices.IndexFunc(r.state.Entries, func(e shard.Entry) bool { return e.EntryID == id })
+			return at >= 0 && r.state.Entries[at].Ref == ref && r.state.Entries[at].TaskID == s.TaskID
+		}
+		if s.Origin == shard.OriginBuffer && !held(s.ParentID, s.Ref) {
+			r.Errorf("%+v is of no entry of the state", s)
+		}
+		if joins := s.Kind == shard.KindCrossover; joins != (s.PartnerID != "") || joins && (!held(s.PartnerID, s.PartnerRef) || s.PartnerID == s.ParentID) {
+			r.Errorf("%+v joins no two entries of the state", s)
 		}
 		r.explained(c, s, i == 0)
 	}

@@ -16,7 +16,7 @@ func (r *run) groups(plan []curriculum.Selection) []curriculum.Group {
 		id := fmt.Sprintf("i%06d-%06d", iteration, i)
 		groups[i].Instance = shard.Instance{
 			InstanceID: id, GroupID: id, TaskID: s.TaskID, Kind: string(s.Kind), ParentID: s.ParentID, Depth: int32(s.Depth), Turn: int32(s.Turn),
-			BaseScore: s.BaseScore, Potential: s.Potential, Origin: string(s.Origin), Iteration: int32(iteration),
+			BaseScore: s.BaseScore, Potential: s.Potential, Origin: string(s.Origin), Iteration: int32(iteration), PartnerID: s.PartnerID,
 		}
 		if r.outcome == nil {
 			continue

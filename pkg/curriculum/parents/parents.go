@@ -6,15 +6,17 @@
 //
 // where R is a reward in [0, 1], the children are the programs that were sampled from p, n_p of
 // them, and norm maps the least of the task's programs to 0 and the largest to 1. A prompt is a
-// first attempt, improves on a program with a reward, or debugs one without.
+// first attempt, improves on a program with a reward, debugs one without, or joins two with a
+// reward (crossover): p, and another q with a probability proportional to F(q).
 //
 // Open in the paper, or not done here:
 //
 //   - A program without children has no variance, and norm 1/2 (the paper's code). One child has
 //     the variance 0. Where all programs have one value, norm is 1/2.
 //   - R is the normalised score, which the paper clips to bounds of the task's history.
-//   - Children count after they have left the pool, while their parent is in it.
-//   - Prompts that join two programs are none that environments word: their share improves.
+//   - Children count after they have left the pool, while their parent is in it. Of two parents
+//     each has the child.
+//   - What a joined program improves on is the better of both.
 package parents
 
 import (
@@ -67,7 +69,13 @@ func (p *Parents) Name() string { return Name }
 func (p *Parents) Divisible() {}
 
 // Kinds are those of prompts that start from a program.
-func (p *Parents) Kinds() []shard.Kind { return []shard.Kind{shard.KindImprove, shard.KindDebug} }
+func (p *Parents) Kinds() []shard.Kind {
+	kinds := []shard.Kind{shard.KindImprove, shard.KindDebug}
+	if p.spec.Crossover > 0 {
+		kinds = append(kinds, shard.KindCrossover)
+	}
+	return kinds
+}
 
 // children are the rewards of what was made of a program.
 type children struct{ n, mean, squares float64 }
@@ -112,8 +120,10 @@ func (p *Parents) Update(state curriculum.State, iteration int, groups []curricu
 			if !r.Valid() {
 				continue
 			}
-			if parent := g.Instance.ParentID; parent != "" {
-				made[parent] = made[parent].add(r.Quality())
+			for _, parent := range []string{g.Instance.ParentID, g.Instance.PartnerID} {
+				if parent != "" {
+					made[parent] = made[parent].add(r.Quality())
+				}
 			}
 			if shard.Outcome(r.Score.Outcome) == shard.OutcomeOK || r.Score.Extracted != "" {
 				entries = append(entries, programOf(g.Instance, r))
@@ -218,20 +228,27 @@ func normalised(values []float64, known []bool) []float64 {
 	return norm
 }
 
-// shares are the probabilities of a first attempt, of improving and of debugging, where a task
-// has programs to improve on, or to debug: a kind that it lacks leaves its share to the
-// other, and where it has neither all are first attempts.
-func (p *Parents) shares(improves, debugs bool) (draft, improve, debug float64) {
-	draft, debug = p.spec.Draft, p.spec.Debug
-	switch improve = 1 - draft - debug; {
-	case improves && debugs:
-		return draft, improve, debug
-	case improves:
-		return draft, improve + debug, 0
-	case debugs:
-		return draft, 0, improve + debug
+// shares are the probabilities of what a prompt asks for.
+type shares struct{ draft, improve, debug, crossover float64 }
+
+// shares are those of a task with so many programs to improve on, and to debug. What it has
+// no two programs for is to improve; a kind that it lacks leaves its share to the other, and
+// where it has neither all are first attempts.
+func (p *Parents) shares(improves, debugs int) shares {
+	s := shares{draft: p.spec.Draft, debug: p.spec.Debug, crossover: p.spec.Crossover}
+	s.improve = 1 - s.draft - s.debug - s.crossover
+	if improves < 2 {
+		s.improve, s.crossover = s.improve+s.crossover, 0
 	}
-	return 1, 0, 0
+	switch {
+	case improves == 0 && debugs == 0:
+		return shares{draft: 1}
+	case improves == 0:
+		s.improve, s.debug = 0, s.improve+s.debug
+	case debugs == 0:
+		s.improve, s.debug = s.improve+s.debug, 0
+	}
+	return s
 }
 
 // pool is the programs of a task of one kind, with the weights by which they are drawn.
@@ -246,72 +263,114 @@ func (o *pool) add(e shard.Entry) {
 
 // drawable makes all weights equal where none is above 0.
 func (o *pool) drawable() {
-	if slices.Max(o.weights) <= 0 {
+	if len(o.weights) > 0 && slices.Max(o.weights) <= 0 {
 		for i := range o.weights {
 			o.weights[i] = 1
 		}
 	}
 }
 
-// pools are those of each task: to improve on, and to debug.
-func pools(entries []shard.Entry) map[string]*[2]pool {
-	of := map[string]*[2]pool{}
-	for _, e := range entries {
-		if of[e.TaskID] == nil {
-			of[e.TaskID] = &[2]pool{}
+// without are the programs but for one.
+func (o *pool) without(at int) *pool {
+	rest := &pool{}
+	for i, e := range o.entries {
+		if i != at {
+			rest.add(e)
 		}
-		at := 0
-		if shard.Kind(e.Kind) == shard.KindDebug {
-			at = 1
-		}
-		of[e.TaskID][at].add(e)
 	}
-	for _, both := range of {
-		for i := range both {
-			if len(both[i].entries) > 0 {
-				both[i].drawable()
-			}
+	rest.drawable()
+	return rest
+}
+
+// find is the place of a program; -1 for none.
+func (o *pool) find(id string) int {
+	return slices.IndexFunc(o.entries, func(e shard.Entry) bool { return e.EntryID == id })
+}
+
+// pools are the programs of a task.
+type pools struct{ improve, debug pool }
+
+// poolsOf are those of each task.
+func poolsOf(entries []shard.Entry) map[string]*pools {
+	of := map[string]*pools{}
+	for _, e := range entries {
+		own := of[e.TaskID]
+		if own == nil {
+			own = &pools{}
+			of[e.TaskID] = own
 		}
+		if shard.Kind(e.Kind) == shard.KindDebug {
+			own.debug.add(e)
+		} else {
+			own.improve.add(e)
+		}
+	}
+	for _, own := range of {
+		own.improve.drawable()
+		own.debug.drawable()
 	}
 	return of
 }
 
+// ofTask are the programs of a task, and the shares of what can be asked with them.
+func (p *Parents) ofTask(of map[string]*pools, task string) (*pools, shares) {
+	own := of[task]
+	if own == nil {
+		own = &pools{}
+	}
+	return own, p.shares(len(own.improve.entries), len(own.debug.entries))
+}
+
 // The draws of one prompt, by position in its stream.
 const (
-	positionKind   = 0 // a first attempt, to improve, or to debug
-	positionParent = 1 // on which program
+	positionKind    = 0 // a first attempt, to improve, to debug, or to join
+	positionParent  = 1 // on which program
+	positionPartner = 2 // with which other one
 )
 
-// Next draws, for the task of each prompt, what it asks for and which program it starts from.
+// Next draws, for the task of each prompt, what it asks for and which programs it starts from.
 func (p *Parents) Next(state curriculum.State, iteration, n int, taskIDs []string) ([]curriculum.Selection, error) {
 	tasks := uniform.Tasks(p.spec.BaseTasks, p.seed, state, iteration, n, taskIDs)
-	of := pools(state.Entries)
+	of := poolsOf(state.Entries)
 	selections := make([]curriculum.Selection, n)
 	for i, task := range tasks {
-		own := of[task]
-		if own == nil {
-			own = &[2]pool{}
-		}
-		draft, improve, debug := p.shares(len(own[0].entries) > 0, len(own[1].entries) > 0)
+		own, share := p.ofTask(of, task)
 		stream := rng.New(p.seed, rng.PurposeSelect, iteration, "parents prompt", i)
-		u := stream.Float64(positionKind)
-		chosen, share := &own[0], improve
-		switch {
-		case u < draft:
-			selections[i] = uniform.Selection(task, draft)
-			continue
-		case u >= draft+improve && debug > 0:
-			chosen, share = &own[1], debug
-		}
-		at := curriculum.Cumulate(chosen.weights).Draw(stream.Float64(positionParent))
-		e := chosen.entries[at]
-		selections[i] = curriculum.Selection{
-			TaskID: task, Kind: shard.Kind(e.Kind), Origin: shard.OriginBuffer, ParentID: e.EntryID, Depth: int(e.Depth), Turn: int(e.Turn),
-			Ref: e.Ref, BaseScore: e.BaseScore, Potential: e.Potential,
-			Probability: share * chosen.share(at), SelectedBy: selectedByFitness,
+		switch u := stream.Float64(positionKind); {
+		case u < share.draft:
+			selections[i] = uniform.Selection(task, share.draft)
+		case u >= share.draft+share.improve+share.debug && share.crossover > 0:
+			selections[i] = own.improve.join(share.crossover, stream)
+		case u >= share.draft+share.improve && share.debug > 0:
+			selections[i], _ = own.debug.draw(share.debug, stream)
+		default:
+			selections[i], _ = own.improve.draw(share.improve, stream)
 		}
 	}
 	return selections, nil
+}
+
+// draw selects a program, of prompts that have a share of all, and says at which place it is.
+func (o *pool) draw(share float64, stream rng.Stream) (curriculum.Selection, int) {
+	at := curriculum.Cumulate(o.weights).Draw(stream.Float64(positionParent))
+	e := o.entries[at]
+	return curriculum.Selection{
+		TaskID: e.TaskID, Kind: shard.Kind(e.Kind), Origin: shard.OriginBuffer, ParentID: e.EntryID, Depth: int(e.Depth), Turn: int(e.Turn),
+		Ref: e.Ref, BaseScore: e.BaseScore, Potential: e.Potential,
+		Probability: share * o.share(at), SelectedBy: selectedByFitness,
+	}, at
+}
+
+// join selects two programs: a first, and one of the others.
+func (o *pool) join(share float64, stream rng.Stream) curriculum.Selection {
+	s, at := o.draw(share, stream)
+	rest := o.without(at)
+	other := curriculum.Cumulate(rest.weights).Draw(stream.Float64(positionPartner))
+	e := rest.entries[other]
+	s.Kind, s.PartnerID, s.PartnerRef = shard.KindCrossover, e.EntryID, e.Ref
+	s.Depth, s.BaseScore = max(s.Depth, int(e.Depth)), max(s.BaseScore, e.BaseScore)
+	s.Probability *= rest.share(other)
+	return s
 }
 
 // share is a program's part of the weights.
@@ -325,29 +384,38 @@ func (o *pool) share(at int) float64 {
 
 // Explain lists what the probability is made of; it is that of the start, given the task.
 func (p *Parents) Explain(state curriculum.State, _, _ int, selected curriculum.Selection) ([]curriculum.Term, error) {
-	own := pools(state.Entries)[selected.TaskID]
-	if own == nil {
-		own = &[2]pool{}
-	}
-	draft, improve, debug := p.shares(len(own[0].entries) > 0, len(own[1].entries) > 0)
+	own, share := p.ofTask(poolsOf(state.Entries), selected.TaskID)
 	if selected.Origin != shard.OriginBuffer {
-		return []curriculum.Term{{Name: "probability", Value: draft}}, nil
+		return []curriculum.Term{{Name: "probability", Value: share.draft}}, nil
 	}
-	for kind, share := range []float64{improve, debug} {
-		at := slices.IndexFunc(own[kind].entries, func(e shard.Entry) bool { return e.EntryID == selected.ParentID })
-		if at < 0 {
-			continue
+	from, ofKind := &own.improve, share.improve
+	switch selected.Kind {
+	case shard.KindDebug:
+		from, ofKind = &own.debug, share.debug
+	case shard.KindCrossover:
+		ofKind = share.crossover
+	}
+	at := from.find(selected.ParentID)
+	if at < 0 {
+		return nil, exitcode.Dataf("program %q is none of those that it was selected from", selected.ParentID)
+	}
+	probability := ofKind * from.share(at)
+	terms := []curriculum.Term{
+		{Name: "programs of the kind", Value: float64(len(from.entries))},
+		{Name: "R", Value: from.entries[at].BaseScore},
+		{Name: "F", Value: from.entries[at].Potential},
+		{Name: "share of " + string(selected.Kind), Value: ofKind},
+	}
+	if selected.Kind == shard.KindCrossover {
+		rest := from.without(at)
+		other := rest.find(selected.PartnerID)
+		if other < 0 {
+			return nil, exitcode.Dataf("program %q is none of those that it was selected from", selected.PartnerID)
 		}
-		e := own[kind].entries[at]
-		return []curriculum.Term{
-			{Name: "programs of the kind", Value: float64(len(own[kind].entries))},
-			{Name: "R", Value: e.BaseScore},
-			{Name: "F", Value: e.Potential},
-			{Name: "share of " + e.Kind, Value: share},
-			{Name: "probability", Value: share * own[kind].share(at)},
-		}, nil
+		terms = append(terms, curriculum.Term{Name: "R of the other", Value: rest.entries[other].BaseScore}, curriculum.Term{Name: "F of the other", Value: rest.entries[other].Potential})
+		probability *= rest.share(other)
 	}
-	return nil, exitcode.Dataf("program %q is none of those that it was selected from", selected.ParentID)
+	return append(terms, curriculum.Term{Name: "probability", Value: probability}), nil
 }
 
 // Metrics are the number of programs that are held, by kind, of those that have children, and

@@ -3,12 +3,15 @@ package parents
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/curriculum/curriculumtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -19,15 +22,17 @@ var near = cmpopts.EquateApprox(0, 1e-12)
 
 func TestConform(t *testing.T) {
 	t.Parallel()
-	curriculumtest.Conform(t, curriculumtest.Subject{
-		New: func(seed uint64) curriculum.Curriculum {
-			s := *DefaultSettings()
-			s.Capacity = 6
-			return New(s, seed)
-		},
-		Rows:  func(int) int { return 4 * 6 * curriculumtest.Tasks }, // three statistics an entry
-		Adapt: func(r *curriculum.Response) { r.Score.Extracted = "x" },
-	})
+	for _, crossover := range []float64{0, .16} {
+		curriculumtest.Conform(t, curriculumtest.Subject{
+			New: func(seed uint64) curriculum.Curriculum {
+				s := *DefaultSettings()
+				s.Capacity, s.Crossover = 6, crossover
+				return New(s, seed)
+			},
+			Rows:  func(int) int { return 4 * 6 * curriculumtest.Tasks }, // three statistics an entry
+			Adapt: func(r *curriculum.Response) { r.Score.Extracted = "x" },
+		})
+	}
 }
 
 // sampled is a group of a task from a parent; a negative reward is a program that failed.
@@ -158,6 +163,120 @@ func TestNext(t *testing.T) {
 	}
 	if _, err := New(*DefaultSettings(), 3).Explain(curriculum.State{}, 2, 1, curriculum.Selection{TaskID: "t", Origin: shard.OriginBuffer, ParentID: "x"}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a program that is gone: %v", err)
+	}
+}
+
+// With 0.16 for two programs, 0.17 is left to improve on one. By hand, of x, z and w with F 3, 1
+// and 1 and y to debug: the first of a pair is x with 3/5, and then z with 1/2; z with 1/5, and then x
+// with 3/4. One program to improve on has all 0.33; without one to debug 0.34 improve. Where the
+// others' F is 0 they are alike. The pair's base score is the better one's, its depth the deeper
+// one's. Drawn as often as stated, within four standard deviations.
+func TestCrossover(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	entry := func(id, kind string, f, score float64, depth int32) shard.Entry {
+		return shard.Entry{EntryID: id, TaskID: "t", Kind: kind, Potential: f, BaseScore: score, Depth: depth, Ref: shard.Ref{Iteration: 1, Row: int32(id[0])}}
+	}
+	x, z, w, y := entry("x", "improve", 3, .5, 1), entry("z", "improve", 1, .75, 1), entry("w", "improve", 1, .25, 4), entry("y", "debug", 2, 0, 1)
+	flat := entry("z", "improve", 0, .75, 1)
+	for name, c := range map[string]struct {
+		entries []shard.Entry
+		want    map[string]float64
+	}{
+		"three": {[]shard.Entry{x, z, y, w}, map[string]float64{
+			"": .5, "y": .17, "x": .17 * .6, "z": .17 * .2, "w": .17 * .2,
+			"x+z": .16 * .6 * .5, "x+w": .16 * .6 * .5, "z+x": .16 * .2 * .75, "z+w": .16 * .2 * .25, "w+x": .16 * .2 * .75, "w+z": .16 * .2 * .25,
+		}},
+		"one":             {[]shard.Entry{x, y}, map[string]float64{"": .5, "x": .33, "y": .17}},
+		"none to debug":   {[]shard.Entry{x, z}, map[string]float64{"": .5, "x": .34 * .75, "z": .34 * .25, "x+z": .16 * .75, "z+x": .16 * .25}},
+		"none to improve": {[]shard.Entry{y}, map[string]float64{"": .5, "y": .5}},
+		"no F":            {[]shard.Entry{x, flat}, map[string]float64{"": .5, "x": .34, "x+z": .16}},
+	} {
+		settings := *DefaultSettings()
+		settings.Crossover = .16
+		p, state := New(settings, 3), curriculum.State{Iteration: 1, Entries: c.entries}
+		selections, err := curriculum.Next(p, state, 2, n, []string{"t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := map[string]float64{}
+		for _, s := range selections {
+			pair := strings.Trim(s.ParentID+"+"+s.PartnerID, "+")
+			drawn[pair]++
+			if math.Abs(s.Probability-c.want[pair]) > 1e-12 {
+				t.Fatalf("%s: %+v, want probability %v", name, s, c.want[pair])
+			}
+			if pair == "w+x" && (s.BaseScore != .5 || s.Depth != 4 || s.Ref != w.Ref || s.PartnerRef != x.Ref) {
+				t.Fatalf("%+v", s)
+			}
+			terms, err := p.Explain(state, 2, n, s)
+			if err != nil || terms[len(terms)-1].Value != s.Probability {
+				t.Fatalf("%s: %+v is explained by %+v, %v", name, s, terms, err)
+			}
+		}
+		for pair, share := range c.want {
+			if sigma := math.Sqrt(n * share * (1 - share)); math.Abs(drawn[pair]-n*share) > 4*sigma {
+				t.Errorf("%s: %q is drawn %v times, want %v ± %v", name, pair, drawn[pair], n*share, sigma)
+			}
+		}
+	}
+	p := New(*DefaultSettings(), 3)
+	gone := curriculum.Selection{TaskID: "t", Origin: shard.OriginBuffer, Kind: shard.KindCrossover, ParentID: "x", PartnerID: "y"}
+	if _, err := p.Explain(curriculum.State{Entries: []shard.Entry{x, y}}, 2, 1, gone); exitcode.Code(err) != exitcode.Data {
+		t.Errorf("a partner that is gone: %v", err)
+	}
+	if slices.Contains(p.Kinds(), shard.KindCrossover) {
+		t.Error("a curriculum without crossover has prompts of that kind")
+	}
+}
+
+// What two programs were joined to is a child of each: 0.6 and 1 of a/0, 1 of a/1. C is 0 of a/0
+// and 1/2 of a/1.
+func TestChildrenOfTwo(t *testing.T) {
+	t.Parallel()
+	joined := sampled("c", "t", "a/0", 1)
+	joined.Instance.PartnerID = "a/1"
+	p := New(Settings{Capacity: 64, Cooling: true}, 1)
+	state, err := curriculum.Update(p, curriculum.State{}, 1, []curriculum.Group{sampled("a", "t", "", .8, .4), sampled("b", "t", "a/0", .6), joined}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := read(state)
+	if diff := cmp.Diff(map[string]children{"a/0": {2, .8, .08}, "a/1": {1, 1, 0}}, made, near, cmp.AllowUnexported(children{})); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	f := map[string]float64{}
+	for _, e := range state.Entries {
+		f[e.EntryID] = e.Potential
+	}
+	if diff := cmp.Diff(map[string]float64{"a/0": 0, "a/1": .5, "b/0": 1, "c/0": 1}, f, near); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Settings){
+		"":                             func(s *Settings) { s.Crossover = .33 },
+		"curriculum.parents.crossover": func(s *Settings) { s.Crossover = -1 },
+		"curriculum.parents.debug":     func(s *Settings) { s.Crossover = .34 },
+	} {
+		var settings struct {
+			Curriculum struct {
+				Parents Settings `yaml:"parents"`
+			} `yaml:"curriculum"`
+		}
+		settings.Curriculum.Parents = *DefaultSettings()
+		change(&settings.Curriculum.Parents)
+		choice, err := curriculum.Axis.Lookup(Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config.NewChecker(&settings)
+		choice.Validate(c, &settings.Curriculum.Parents)
+		if err := c.Err("recipe"); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
 	}
 }
 

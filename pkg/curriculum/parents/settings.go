@@ -18,7 +18,8 @@ var _ = config.Docs[Settings](source)
 // left out of the sum; without any, all parents of a kind are as likely.
 type Settings struct {
 	Draft     float64 `yaml:"draft"`                           // probability of a first attempt
-	Debug     float64 `yaml:"debug"`                           // probability that a program without a reward is debugged; the rest of the prompts improve on one with a reward (the paper: 0.17, and 0.16 join two)
+	Debug     float64 `yaml:"debug"`                           // probability that a program without a reward is debugged; the rest of the prompts improve on one with a reward
+	Crossover float64 `yaml:"crossover"`                       // probability that two programs with a reward are joined (the paper: 0.16, which leaves 0.17 to improve)
 	Capacity  int     `yaml:"capacity"`                        // programs that are held of each task, those of the highest sum
 	Reward    bool    `yaml:"reward"`                          // term R: the program's own reward
 	Variance  bool    `yaml:"variance"`                        // term Var: the variance of the rewards of what was made of the program
@@ -38,8 +39,9 @@ func init() {
 		Settings: func() any { return DefaultSettings() },
 		Validate: func(c *config.Checker, settings any) {
 			s := settings.(*Settings)
-			if c.Share(section+".draft", s.Draft) && c.Share(section+".debug", s.Debug) && s.Draft+s.Debug > 1 {
-				c.Add(section+".debug", s.Debug, "must not be above 1 less %s.draft %v", section, s.Draft)
+			draft, debug, crossover := c.Share(section+".draft", s.Draft), c.Share(section+".debug", s.Debug), c.Share(section+".crossover", s.Crossover)
+			if draft && debug && crossover && s.Draft+s.Debug+s.Crossover > 1 {
+				c.Add(section+".debug", s.Debug, "must not be above 1 less %s.draft %v and crossover %v", section, s.Draft, s.Crossover)
 			}
 			c.AtLeast(section+".capacity", s.Capacity, 1)
 			c.Choice(section+".base_tasks", s.BaseTasks)

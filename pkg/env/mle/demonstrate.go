@@ -109,6 +109,9 @@ func (e *Env) drawn(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Me
 	if err != nil || !grammar.Knows(t.Metric) {
 		return nil, false, err
 	}
+	if kind == shard.KindImprove && stream.Float64(positionJoins) < e.settings.Grammar.Crossover {
+		return e.drawnJoined(of, t.Metric, stream)
+	}
 	first := grammar.Draw(t.Metric, e.settings.Grammar.Buggy, stream, 0)
 	d := demonstration{Kind: string(kind), Response: e.written(first)}
 	if kind != shard.KindInitial {
@@ -118,6 +121,35 @@ func (e *Env) drawn(of env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Me
 		}
 	}
 	return e.demonstrate(of, kind, d)
+}
+
+// The draws of a demonstration that joins two programs, after those of one that does not.
+const (
+	positionJoins  = 16 // whether it does
+	positionFirst  = 24 // of its programs
+	positionSecond = 32
+	positionScores = 40 // what they say of themselves
+)
+
+// drawnJoined joins two programs of the grammar without a slip. What they say of themselves is
+// drawn and means nothing: nothing runs here.
+func (e *Env) drawnJoined(of env.Task, metric string, stream rng.Stream) ([]shard.Message, bool, error) {
+	var programs [2]grammar.Program
+	var parents [2]env.Parent
+	for i, at := range []uint64{positionFirst, positionSecond} {
+		programs[i] = grammar.Draw(metric, 0, stream, at)
+		score := float64(stream.IntN(positionScores+uint64(i), 10_000)) / 10_000
+		parents[i] = env.Parent{
+			Messages: []shard.Message{{Role: "assistant", Content: e.written(programs[i])}},
+			Verdict: &env.TurnVerdict{
+				Outcome: shard.OutcomeOK, ValidationScore: score, Parts: []shard.RewardPart{{Name: env.PartValidation, Value: score}},
+			},
+		}
+	}
+	parents[0].Partner = &parents[1]
+	prompt, err := e.Prompt(of, shard.KindCrossover, parents[0])
+	joined := e.written(programs[0].Joined(programs[1]))
+	return append(prompt, shard.Message{Role: "assistant", Content: joined}), true, err
 }
 
 // textsOfTask is how many programs of a task a tokenizer is trained on.

@@ -207,6 +207,7 @@ func TestSettings(t *testing.T) {
 		"env.limits.memory_mb": func(s *Settings) { s.Limits.MemoryMB = -1 }, "env.limits.wall_seconds": func(s *Settings) { s.Limits.WallSeconds = -1 },
 		"env.limits.validate_seconds": func(s *Settings) { s.Limits.ValidateSeconds = 0 }, "env.feedback.max_tokens": func(s *Settings) { s.Feedback.MaxTokens = 29 },
 		"env.feedback.history": func(s *Settings) { s.Feedback.History = 0 }, "env.max_failed": func(s *Settings) { s.MaxFailed = 1.5 }, "env.style": func(s *Settings) { s.Style = "none" },
+		"env.grammar.crossover": func(s *Settings) { s.Grammar = &Grammar{Crossover: -1} }, "env.prompts.crossover": func(s *Settings) { s.Prompts.Crossover = "{other_progam}" },
 		"env.grammar.buggy": func(s *Settings) { s.Grammar = &Grammar{Buggy: 2} }, "env.program.interpreter": func(s *Settings) { s.Program.Interpreter = " " },
 		"env.max_submissions": func(s *Settings) { s.MaxSubmissions = -1 }, "env.limits.gpus": func(s *Settings) { s.Limits.GPUs = new(-1) }, "env.program.read": func(s *Settings) { s.Program.Read = []string{"weights"} },
 		"env.program.image": func(s *Settings) { s.Program.Image = "image.sif" }, "env.sandbox.warm": func(s *Settings) { s.Program.Image, s.Sandbox.Warm = "/image.sif", []string{"json"} },
@@ -234,8 +235,8 @@ func TestSettings(t *testing.T) {
 	if s.Style != "ExIt" || s.MaxTurns != 1 || s.Program.Threads != 1 || s.Limits != (Limits{ValidateSeconds: 30}) || s.MaxFailed != 0.1 || s.Feedback != (Feedback{MaxTokens: 500, Score: "validation", History: 3}) || s.Quality != "range" || s.Reward != "quality" {
 		t.Errorf("defaults %+v", s)
 	}
-	own := styleOf(Settings{Style: "ExIt", Prompts: Prompts{System: "1", Draft: "2", Debug: "3", Improve: "4", Diverge: "5"}})
-	if own.system+own.draft+own.debug+own.improve+own.diverge != "12345" || !own.fenced || !reflect.DeepEqual(styleOf(Settings{Style: "ExIt"}), styles["ExIt"]) {
+	own := styleOf(Settings{Style: "ExIt", Prompts: Prompts{System: "1", Draft: "2", Debug: "3", Improve: "4", Diverge: "5", Crossover: "6"}})
+	if own.system+own.draft+own.debug+own.improve+own.diverge+own.crossover != "123456" || !own.fenced || !reflect.DeepEqual(styleOf(Settings{Style: "ExIt"}), styles["ExIt"]) {
 		t.Errorf("own templates: %+v", own)
 	}
 	for _, name := range []string{"/nowhere/python", "/bin/echo", "/bin/false"} {

@@ -17,7 +17,8 @@ import (
 // Prompt builds the messages of an instance. To improve on a program that failed
 // is to debug it (ExIt App. B; the transition Φ of AceGRPO §4.1). A
 // parent in which there is no program leaves nothing to go on from: the prompt is
-// that of a first attempt.
+// that of a first attempt. Of two programs to join, one that is missing leaves the
+// other to improve on.
 func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.Message, error) {
 	t, err := e.folder(of)
 	if err != nil {
@@ -29,12 +30,23 @@ func (e *Env) Prompt(of env.Task, kind shard.Kind, parent env.Parent) ([]shard.M
 		if len(parent.Messages) > 0 {
 			return nil, exitcode.Bugf("prompting %q: a first attempt has no history, and was given %d messages", of.ID, len(parent.Messages))
 		}
-	case shard.KindImprove, shard.KindDebug, shard.KindDiverge:
+	case shard.KindImprove, shard.KindDebug, shard.KindDiverge, shard.KindCrossover:
+		var other solution
+		if parent.Partner != nil {
+			other = e.solutionOf(*parent.Partner)
+		}
 		s := e.solutionOf(parent)
+		if s.program == "" && other.program != "" {
+			s, other, parent = other, s, *parent.Partner
+		}
 		if s.program == "" {
 			break
 		}
 		template = e.templateFor(kind, s)
+		if kind == shard.KindCrossover && other.program != "" {
+			template = e.style.crossover
+			e.fillInOther(values, t, other)
+		}
 		e.fillIn(values, t, s, parent.Messages)
 	default:
 		return nil, exitcode.Bugf("prompting %q: the environment %s has no instances of kind %q", of.ID, Name, kind)
@@ -67,6 +79,7 @@ func (e *Env) values(t *task.Task) map[string]string {
 		"turns":             strconv.Itoa(e.settings.MaxTurns),
 		"validation_format": e.settings.Prompts.Validation,
 		"program":           e.style.starter, "response": "", "terminal_output": "", "debug_info": "", "memory": "", "score": "",
+		"other_program": "", "other_terminal_output": "", "other_score": "",
 	}
 }
 
@@ -128,14 +141,27 @@ func (e *Env) solutionOf(parent env.Parent) solution {
 // fillIn adds what templates may say of a solution.
 func (e *Env) fillIn(values map[string]string, t *task.Task, s solution, history []shard.Message) {
 	values["program"], values["response"] = s.program, s.response
-	values["terminal_output"] = strings.TrimSpace(s.output + "\n" + e.scoreLine(t, s.verdict))
+	values["terminal_output"], values["score"] = e.cameOf(t, s)
 	if s.failed && s.output != "" {
 		values["debug_info"] = "\n\nThe script fails:\n\n" + fence("", s.output)
 	}
-	if line := e.scoreLine(t, s.verdict); line != "" {
-		values["score"] = " (" + strings.TrimSuffix(line, ".") + ")"
-	}
 	values["memory"] = e.remember(values, history)
+}
+
+// fillInOther adds what templates may say of the solution that another is joined with.
+func (e *Env) fillInOther(values map[string]string, t *task.Task, s solution) {
+	values["other_program"] = s.program
+	values["other_terminal_output"], values["other_score"] = e.cameOf(t, s)
+}
+
+// cameOf says what came of a solution: what it printed with its score, and the score in
+// brackets.
+func (e *Env) cameOf(t *task.Task, s solution) (output, score string) {
+	line := e.scoreLine(t, s.verdict)
+	if line != "" {
+		score = " (" + strings.TrimSuffix(line, ".") + ")"
+	}
+	return strings.TrimSpace(s.output + "\n" + line), score
 }
 
 // scoreLine is what the policy is told of a score: what the program has said of

@@ -57,14 +57,17 @@ type Range struct {
 // the style. {task_name}, {title}, {metric}, {task_description}, {data_preview},
 // {data_files}, {sample_submission}, {packages}, {hardware}, {wall_seconds} and
 // {validation_format} are the task's; {program}, {response} and
-// {terminal_output} those of the solution that is iterated on. {weights} are the
-// folders of env.program.read.
+// {terminal_output} those of the solution that is iterated on; {score} is what is
+// known of it, and {other_program}, {other_terminal_output} and {other_score} are
+// those of the one that it is joined with. {weights} are the folders of
+// env.program.read.
 type Prompts struct {
 	System     string `yaml:"system"`     // of the system message; empty for the style's own, as all of these
 	Draft      string `yaml:"draft"`      // of a first attempt
 	Debug      string `yaml:"debug"`      // after a program that failed
 	Improve    string `yaml:"improve"`    // after one that did not
 	Diverge    string `yaml:"diverge"`    // for another approach
+	Crossover  string `yaml:"crossover"`  // to join two programs
 	Validation string `yaml:"validation"` // what {validation_format} says
 }
 
@@ -104,7 +107,8 @@ type Feedback struct {
 
 // Grammar says how demonstrations are drawn.
 type Grammar struct {
-	Buggy float64 `yaml:"buggy"` // share of first attempts that have a slip on purpose, and of programs to improve on
+	Buggy     float64 `yaml:"buggy"`     // share of first attempts that have a slip on purpose, and of programs to improve on
+	Crossover float64 `yaml:"crossover"` // share of the demonstrations to improve, of warm_start.improve, that join two programs: the model of one, the features of the other
 }
 
 // Data says which tasks there are.
@@ -163,7 +167,7 @@ func init() {
 
 // traits: a program may take minutes, so each turn after the first takes a wave.
 func (s *Settings) traits() env.Traits {
-	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Programs: true, Threads: s.Program.Threads, Validated: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
+	return env.Traits{Turns: s.MaxTurns, Waves: s.MaxTurns, Slow: true, Programs: true, Threads: s.Program.Threads, Validated: true, Joins: true, MaxFailed: s.MaxFailed, MaxFailedSetting: "env.max_failed"}
 }
 
 // host checks that a machine of this protection gives what programs must have.
@@ -210,6 +214,7 @@ func validate(c *config.Checker, s *Settings) {
 	}
 	if s.Grammar != nil {
 		c.Share("env.grammar.buggy", s.Grammar.Buggy)
+		c.Share("env.grammar.crossover", s.Grammar.Crossover)
 	}
 	if strings.TrimSpace(s.Program.Interpreter) == "" {
 		c.Add("env.program.interpreter", s.Program.Interpreter, "must not be empty")
@@ -253,6 +258,7 @@ func validate(c *config.Checker, s *Settings) {
 		{"debug", s.Prompts.Debug},
 		{"improve", s.Prompts.Improve},
 		{"diverge", s.Prompts.Diverge},
+		{"crossover", s.Prompts.Crossover},
 		{"validation", s.Prompts.Validation},
 	} {
 		checkTemplate(c, "env.prompts."+p.field, p.text)

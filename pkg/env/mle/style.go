@@ -26,6 +26,8 @@ func text(name string) string {
 // a template for each kind of prompt.
 type style struct {
 	system, draft, debug, improve, diverge string
+	// crossover is the template of a prompt that joins two programs.
+	crossover string
 	// starter is what a first attempt is shown as the current program.
 	starter string
 	// fenced says that a program stands in a fenced block, and nowhere else.
@@ -39,22 +41,28 @@ type style struct {
 var styles = map[string]style{
 	"ExIt": {
 		draft: goal("improve"), debug: goal("debug"), improve: goal("improve"), diverge: goal("diverge"),
-		starter: text("exit/starter.py"), fenced: true,
+		crossover: joining(goal("improve")), starter: text("exit/starter.py"), fenced: true,
 	},
 	"MLE-agents": {
 		system: text("agents/system.md"), draft: text("agents/draft.md"),
 		debug: within("agents/improve.md", "{draft}", "agents/draft.md"), improve: within("agents/improve.md", "{draft}", "agents/draft.md"),
-		diverge: within("agents/improve.md", "{draft}", "agents/draft.md"), fenced: true,
+		diverge:   within("agents/improve.md", "{draft}", "agents/draft.md"),
+		crossover: joining(within("agents/improve.md", "{draft}", "agents/draft.md")), fenced: true,
 	},
 	"AceGRPO": {
 		draft: within("ace/draft.md", "{implementation}", "ace/implementation.md"), debug: within("ace/debug.md", "{implementation}", "ace/implementation.md"),
-		improve: within("ace/improve.md", "{implementation}", "ace/implementation.md"), diverge: within("ace/improve.md", "{implementation}", "ace/implementation.md"), fenced: true,
+		improve: within("ace/improve.md", "{implementation}", "ace/implementation.md"), diverge: within("ace/improve.md", "{implementation}", "ace/implementation.md"),
+		crossover: joining(within("ace/improve.md", "{implementation}", "ace/implementation.md")), fenced: true,
 	},
 	"MLE-Dojo": {
 		draft: strings.ReplaceAll(text("actions/draft.md"), "{solution}", ""), debug: within("actions/draft.md", "{solution}", "actions/solution.md"),
-		improve: within("actions/draft.md", "{solution}", "actions/solution.md"), diverge: within("actions/draft.md", "{solution}", "actions/solution.md"), actions: true,
+		improve: within("actions/draft.md", "{solution}", "actions/solution.md"), diverge: within("actions/draft.md", "{solution}", "actions/solution.md"),
+		crossover: joining(within("actions/draft.md", "{solution}", "actions/solution.md")), actions: true,
 	},
-	"short": {draft: text("short/draft.md"), debug: text("short/debug.md"), improve: text("short/improve.md"), diverge: text("short/diverge.md")},
+	"short": {
+		draft: text("short/draft.md"), debug: text("short/debug.md"), improve: text("short/improve.md"), diverge: text("short/diverge.md"),
+		crossover: text("short/crossover.md"),
+	},
 }
 
 // instrumentPrompt asks for prints of a program's progress (RL-MLE App. C.3).
@@ -64,6 +72,9 @@ var instrumentPrompt = text("agents/instrument.md")
 func goal(name string) string {
 	return within("exit/task.md", "{goal_preamble}", "exit/goal_"+name+".md")
 }
+
+// joining is a template that asks to improve, and to join another program. No paper prints one.
+func joining(improve string) string { return improve + "\n\n" + text("crossover.md") }
 
 // within is a template with a part of it in its place.
 func within(name, slot, part string) string { return strings.ReplaceAll(text(name), slot, text(part)) }
@@ -80,6 +91,7 @@ func styleOf(s Settings) style {
 		{&chosen.debug, s.Prompts.Debug},
 		{&chosen.improve, s.Prompts.Improve},
 		{&chosen.diverge, s.Prompts.Diverge},
+		{&chosen.crossover, s.Prompts.Crossover},
 	} {
 		if p.own != "" {
 			*p.of = p.own
@@ -92,6 +104,7 @@ func styleOf(s Settings) style {
 var placeholders = []string{
 	"task_name", "title", "metric", "task_description", "data_preview", "data_files", "sample_submission", "packages", "hardware", "weights",
 	"wall_seconds", "validate_seconds", "turns", "validation_format", "program", "response", "terminal_output", "debug_info", "memory", "score",
+	"other_program", "other_terminal_output", "other_score",
 }
 
 var braced = lazyregexp.New(`\{([a-z_]+)\}`)

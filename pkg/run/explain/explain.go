@@ -31,9 +31,10 @@ type Explanation struct {
 	// curriculum comes to now. Terms are what it was made from.
 	Probability float64           `json:"probability"`
 	Terms       []curriculum.Term `json:"terms"`
-	Entry       *Entry            `json:"entry,omitempty"` // that was selected; absent for a base task
+	Entry       *Entry            `json:"entry,omitempty"`   // that was selected; absent for a base task
+	Partner     *Entry            `json:"partner,omitempty"` // the other that was, where a prompt joins two
 	// Ancestors are the responses that led to the instance, the one that it
-	// iterates on first.
+	// iterates on first. Those of a partner are not followed.
 	Ancestors []Ancestor `json:"ancestors"`
 }
 
@@ -131,13 +132,7 @@ func (e *explainer) terms(x *Explanation, row shard.Instance) error {
 	if state.Stats, _, err = shard.Read[shard.Stat](e.ctx, e.run.Dir.Stats(state.Iteration), e.run.Graph.Reading(0)); err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(state.Entries, func(entry shard.Entry) bool { return entry.EntryID == row.ParentID }); row.ParentID != "" && at >= 0 {
-		entry := state.Entries[at]
-		x.Entry = &Entry{
-			EntryID: entry.EntryID, Iteration: state.Iteration, BaseScore: entry.BaseScore, Potential: entry.Potential,
-			LastSampled: int(entry.LastSampled), Visits: int(entry.Visits),
-		}
-	}
+	x.Entry, x.Partner = entryOf(state, row.ParentID), entryOf(state, row.PartnerID)
 	chosen, err := e.run.Recipe.NewCurriculum()
 	if err != nil {
 		return err
@@ -148,7 +143,7 @@ func (e *explainer) terms(x *Explanation, row shard.Instance) error {
 	}
 	x.Terms, err = curriculumOf.Explain(state, int(row.Iteration), len(e.plans[int(row.Iteration)]), curriculum.Selection{
 		TaskID: row.TaskID, Kind: shard.Kind(row.Kind), Origin: shard.Origin(row.Origin), ParentID: row.ParentID, Depth: int(row.Depth), Turn: int(row.Turn),
-		BaseScore: row.BaseScore, Potential: row.Potential, Probability: row.Probability, SelectedBy: row.SelectedBy,
+		BaseScore: row.BaseScore, Potential: row.Potential, Probability: row.Probability, SelectedBy: row.SelectedBy, PartnerID: row.PartnerID,
 	})
 	if err != nil {
 		return fmt.Errorf("explaining instance %q: %w", row.InstanceID, err)
@@ -163,6 +158,19 @@ func (e *explainer) terms(x *Explanation, row shard.Instance) error {
 			row.InstanceID, row.Probability, state.Iteration, last.Value)
 	}
 	return nil
+}
+
+// entryOf is what a state knows of an entry; nil where it has none of that id.
+func entryOf(state curriculum.State, id string) *Entry {
+	at := slices.IndexFunc(state.Entries, func(entry shard.Entry) bool { return entry.EntryID == id })
+	if id == "" || at < 0 {
+		return nil
+	}
+	entry := state.Entries[at]
+	return &Entry{
+		EntryID: entry.EntryID, Iteration: state.Iteration, BaseScore: entry.BaseScore, Potential: entry.Potential,
+		LastSampled: int(entry.LastSampled), Visits: int(entry.Visits),
+	}
 }
 
 // ancestor finds the response that an instance iterates on, and the instance

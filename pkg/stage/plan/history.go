@@ -57,18 +57,20 @@ func (p *planner) parents(selections []curriculum.Selection) (map[shard.Ref]env.
 	refs := map[stage.WaveRef][]shard.Ref{}
 	parents := map[shard.Ref]env.Parent{}
 	for _, s := range selections {
-		if _, known := parents[s.Ref]; known || s.Ref.IsZero() {
-			continue
+		for _, ref := range []shard.Ref{s.Ref, s.PartnerRef} {
+			if _, known := parents[ref]; known || ref.IsZero() {
+				continue
+			}
+			parents[ref] = env.Parent{}
+			wave, err := p.in.WaveOf(ref, p.instanceID(ref))
+			if err != nil {
+				return nil, nil, err
+			}
+			if refs[wave] == nil {
+				waves = append(waves, wave)
+			}
+			refs[wave] = append(refs[wave], ref)
 		}
-		parents[s.Ref] = env.Parent{}
-		wave, err := p.in.WaveOf(s.Ref, p.instanceID(s.Ref))
-		if err != nil {
-			return nil, nil, err
-		}
-		if refs[wave] == nil {
-			waves = append(waves, wave)
-		}
-		refs[wave] = append(refs[wave], s.Ref)
 	}
 	read := map[string]bool{}
 	for _, input := range p.in.Cited {

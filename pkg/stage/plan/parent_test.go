@@ -12,10 +12,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 )
 
-// goesOn is a curriculum whose next selection goes on from one response.
+// goesOn is a curriculum whose next selection goes on from one response, or from two.
 type goesOn struct {
-	ref  shard.Ref
-	kind shard.Kind
+	ref     shard.Ref
+	kind    shard.Kind
+	partner shard.Ref
 }
 
 func (goesOn) Name() string { return "goes on" }
@@ -25,7 +26,11 @@ func (goesOn) Update(state curriculum.State, iteration int, _ []curriculum.Group
 }
 
 func (c goesOn) Next(_ curriculum.State, _, _ int, taskIDs []string) ([]curriculum.Selection, error) {
-	return []curriculum.Selection{{TaskID: taskIDs[0], Kind: c.kind, Ref: c.ref}}, nil
+	s := curriculum.Selection{TaskID: taskIDs[0], Kind: c.kind, Ref: c.ref, PartnerRef: c.partner}
+	if !c.partner.IsZero() {
+		s.PartnerID = "partner"
+	}
+	return []curriculum.Selection{s}, nil
 }
 
 // asked keeps what prompts were asked to iterate on.
@@ -86,7 +91,7 @@ func TestParent(t *testing.T) {
 	} {
 		f.In.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return c.files, nil }
 		environment := &asked{Env: f.Env}
-		err := buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, shard.KindImprove}, f.In)
+		err := buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{ref: shard.Ref{Iteration: 1, Step: c.step, Messages: c.messages}, kind: shard.KindImprove}, f.In)
 		f.Check(err)
 		parent := environment.parents[0]
 		got := ""
@@ -102,10 +107,21 @@ func TestParent(t *testing.T) {
 	f.In.WaveOf = func(shard.Ref, string) (buffer.WaveRef, error) { return files, nil }
 	f.In.PlanOutputs[0].Path = f.Path("first-answer.parquet")
 	environment := &asked{Env: f.Env}
-	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{shard.Ref{Iteration: 1, Step: 1, Messages: 3}, shard.KindInitial}, f.In))
+	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, goesOn{ref: shard.Ref{Iteration: 1, Step: 1, Messages: 3}, kind: shard.KindInitial}, f.In))
 	planned := stagetest.Read[shard.Instance](f.Rig, f.In.PlanOutputs[0].Path)
 	if diff := cmp.Diff(say("user", "assistant", "user"), planned[0].Messages); diff != "" || len(environment.parents) > 0 {
 		t.Errorf("prompt of a first answer with a past (-want +got):\n%s", diff)
+	}
+
+	// A prompt that joins two responses is made from both, each with its own score.
+	f.In.PlanOutputs[0].Path = f.Path("joined.parquet")
+	environment = &asked{Env: f.Env}
+	joins := goesOn{ref: shard.Ref{Iteration: 1, Messages: 2}, kind: shard.KindCrossover, partner: shard.Ref{Iteration: 1, Step: 1, Messages: 6}}
+	f.Check(buffer.Run(f.Context(), f.Job, buffer.SettingsOf(f.Recipe), environment, joins, f.In))
+	planned = stagetest.Read[shard.Instance](f.Rig, f.In.PlanOutputs[0].Path)
+	parent := environment.parents[0]
+	if p := parent.Partner; p == nil || len(parent.Messages) != 2 || len(p.Messages) != 6 || parent.Verdict.Feedback != "first attempt" || p.Verdict.Feedback != "second turn" || planned[0].PartnerID != "partner" {
+		t.Errorf("a prompt that joins two: %+v with %+v, planned as %+v", parent, parent.Partner, planned[0])
 	}
 
 	stats := stagetest.Read[shard.Stat](f.Rig, f.In.StatsOutput)

@@ -197,7 +197,11 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 			return nil, nil, exitcode.Bugf("curriculum %q selected task %q, which environment %q does not have",
 				p.chooser.Name(), selected.TaskID, p.environment.Set().Name())
 		}
-		messages, err := p.prompt(task, selected, parents[selected.Ref])
+		parent := parents[selected.Ref]
+		if partner, joined := parents[selected.PartnerRef]; joined {
+			parent.Partner = &partner
+		}
+		messages, err := p.prompt(task, selected, parent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("prompt of task %q: %w", task.ID, err)
 		}
@@ -207,7 +211,7 @@ func (p *planner) plan(state curriculum.State, iteration int, taskIDs []string) 
 			ParentID: selected.ParentID, Depth: int32(selected.Depth), Turn: int32(selected.Turn), Messages: messages,
 			BaseScore: selected.BaseScore, Potential: selected.Potential, Origin: string(selected.Origin),
 			Probability: selected.Probability, SelectedBy: selected.SelectedBy,
-			Seed: int64(p.Seed), Iteration: int32(iteration),
+			Seed: int64(p.Seed), Iteration: int32(iteration), PartnerID: selected.PartnerID,
 		}
 	}
 	return rows, cited, nil

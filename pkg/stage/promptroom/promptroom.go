@@ -115,6 +115,9 @@ func usesOf(split env.Split, tasks []env.Task, newTokens []int, later []shard.Ki
 // try words prompts and counts their tokens.
 func (u *Use) try(environment env.Env, p Policy) error {
 	for _, task := range u.tasks {
+		if u.Kind == shard.KindCrossover && !env.TraitsOf(environment, task.ID).Joins {
+			return exitcode.Usagef("the curriculum joins two responses (kind %s), for which the environment of task %q has no prompt: use another curriculum, or set its share of them to 0", u.Kind, task.ID)
+		}
 		messages, known, err := u.prompt(environment, task)
 		if err != nil {
 			return err
@@ -155,8 +158,7 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 	if err != nil || u.Kind == shard.KindInitial {
 		return first, err == nil, err
 	}
-	answered := env.Parent{Messages: append(slices.Clip(first), shard.Message{Role: "assistant"})}
-	messages, err = environment.Prompt(task, u.Kind, answered)
+	messages, err = environment.Prompt(task, u.Kind, u.parent(append(slices.Clip(first), shard.Message{Role: "assistant"})))
 	if err == nil && !slices.Equal(messages, first) {
 		return messages, true, nil
 	}
@@ -167,8 +169,18 @@ func (u Use) prompt(environment env.Env, task env.Task) (messages []shard.Messag
 	if err != nil || !ok {
 		return nil, false, nil
 	}
-	messages, err = environment.Prompt(task, u.Kind, env.Parent{Messages: shown})
+	messages, err = environment.Prompt(task, u.Kind, u.parent(shown))
 	return messages, err == nil, nil
+}
+
+// parent is what a prompt of the kind starts from after a conversation; of two that it joins
+// both are that one.
+func (u Use) parent(messages []shard.Message) env.Parent {
+	p := env.Parent{Messages: messages}
+	if u.Kind == shard.KindCrossover {
+		p.Partner = &env.Parent{Messages: messages}
+	}
+	return p
 }
 
 // Demonstrations refuses a warm start from demonstrations of which one does not fit: of

@@ -121,6 +121,10 @@ func TestTry(t *testing.T) {
 	if err := u.try(usage, Policy{letters{}, 20}); exitcode.Code(err) != exitcode.Usage {
 		t.Errorf("a template that is missing: %v", err)
 	}
+	u = Use{Kind: shard.KindCrossover, tasks: asks(env.Train, 4).set.Tasks(env.Train)}
+	if err := u.try(asks(env.Train, 4), Policy{letters{}, 20}); exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `environment of task "train0" has no prompt`) {
+		t.Errorf("two responses in an environment that joins none: %v", err)
+	}
 	unreadable := asks(env.Train)
 	unreadable.set.Add(env.Task{ID: "x", Question: "unreadable"}, env.Facts{Split: env.Train})
 	u = Use{Kind: shard.KindInitial, tasks: unreadable.set.Tasks(env.Train)}

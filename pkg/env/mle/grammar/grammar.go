@@ -141,6 +141,12 @@ func (p Program) Changed(stream rng.Stream, at uint64) Program {
 	return other
 }
 
+// Joined is the program with the features of another, and no slip.
+func (p Program) Joined(other Program) Program {
+	p.Features, p.Bug = other.Features, ""
+	return p
+}
+
 // Source is the program's text.
 func (p Program) Source() string {
 	f, m := forms[p.Metric], models[p.Model]
