@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -20,8 +22,9 @@ type Point struct {
 // ofCost matches STAGE/NAME of one metric of tasks.
 var ofCost = lazyregexp.New(`^[a-z]+/\S+$`)
 
-// ofWave matches what stands before the name of a metric of a later wave.
-var ofWave = lazyregexp.New(`/w[0-9]+/`)
+// ofPart matches what stands before the name of a metric of a later wave, or of an optimizer
+// step.
+var ofPart = lazyregexp.New(`/(w|step-)[0-9]+/`)
 
 // CheckCurve refuses a path that names a number of the whole run, which has no value after an
 // iteration, and a cost that is no metric of tasks.
@@ -42,7 +45,7 @@ func CheckCurve(path, cost string) error {
 func hasColumn(path string) bool { return strings.Contains(path, ".") && !isKey(path) }
 
 // Curve takes a number by its path after each iteration of training, over so many iterations
-// up to it, beside the sum of a cost, later waves included. A number of held-out problems is
+// up to it, beside the sum of a cost, later waves and all optimizer steps included. A number of held-out problems is
 // that of the last policy version that was evaluated by then. happened is as [Rows.Number]
 // has it. A run that spends nothing is an error that wraps [ErrUnmeasured].
 func (r *Rows) Curve(ctx context.Context, path, cost string, last int) (points []Point, happened bool, err error) {
@@ -73,11 +76,11 @@ func (r *Rows) Curve(ctx context.Context, path, cost string, last int) (points [
 	return points, happened, nil
 }
 
-// spent is what an iteration's tasks have spent in all their waves.
+// spent is what an iteration's tasks have spent, added up in one order in every process.
 func (r *Rows) spent(cost string, k int) (sum float64) {
-	for name, value := range r.sums[k] {
-		if ofWave().ReplaceAllString(name, "/") == cost {
-			sum += value
+	for _, name := range slices.Sorted(maps.Keys(r.sums[k])) {
+		if ofPart().ReplaceAllString(name, "/") == cost {
+			sum += r.sums[k][name]
 		}
 	}
 	return sum

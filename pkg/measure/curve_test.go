@@ -46,6 +46,10 @@ func TestCurve(t *testing.T) {
 			}
 		}
 	}
+	r.sums[2]["learn/step-000/tokens"], r.sums[2]["learn/step-001/tokens"], r.sums[3]["learn/tokens"] = 5, 7, 1
+	if points, _, err := r.Curve(t.Context(), "buffer/invalid", "learn/tokens", 1); err != nil || points[0].Spent != 0 || points[1].Spent != 12 || points[2].Spent != 13 {
+		t.Errorf("tokens of optimizer steps: %v, %v", points, err)
+	}
 	if _, _, err := r.Curve(t.Context(), "buffer/invalid", "learn/execute_seconds", 1); !errors.Is(err, ErrUnmeasured) {
 		t.Errorf("a cost that nothing has: %v", err)
 	}
