@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/gemm"
+	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -40,6 +41,7 @@ type Host struct {
 	Monitor      Monitor  `json:"monitor"`
 
 	GPUProgram *GPUProgram `json:"gpu_program,omitempty"` // nil where there is no GPU
+	Engine     *Engine     `json:"engine,omitempty"`      // nil where there is no GPU software
 }
 
 // LookAtHost asks this machine. Its lathe-monitor is that of the folder of binaries, or
@@ -82,6 +84,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 	}
 	h.Monitor = lookAtMonitor(ctx, binaries)
 	h.GPUProgram = lookAtGPUProgram(ctx, "", sandbox.Run)
+	h.Engine = h.lookAtEngine(cuda.Find)
 	return h
 }
 
@@ -208,6 +211,7 @@ func (h Host) reportOn(r *Report) {
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders of the node")
 	h.reportGPUs(r, about)
 	h.reportGPUProgram(r, about)
+	h.reportEngine(r, about)
 	gives, level := h.Sandbox, OK
 	if len(h.NoProtection) > 0 {
 		gives, level = "without "+strings.Join(h.NoProtection, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note
