@@ -9,7 +9,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
-	"github.com/lathe-rl/lathe/pkg/policy/cpu"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
@@ -41,7 +40,7 @@ func planCPU(r recipe.Recipe, config policy.Config, stored map[safetensors.DType
 		if work.shape != nil {
 			shape = *work.shape
 		}
-		k := cpu.Case{
+		k := backend.CPUCase{
 			DType: cmp.Or(work.DType, mostStored(stored)), State: work.State, Compute: backend.DTypes[r.Policy.Compute], Train: work.Train,
 			ValueHead: work.ValueHead, LoRA: work.LoRA, Threads: max(1, graph.Graph{Recipe: r}.Request(work.stage()).CPUs), Workload: work.Workload,
 		}

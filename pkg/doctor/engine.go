@@ -5,22 +5,22 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 )
 
 // Engine is what the library of Lathe's engine for GPUs found on a host.
 type Engine struct {
-	Device  *cuda.Device `json:"device,omitempty"`
+	Device  *backend.GPU `json:"device,omitempty"`
 	Problem string       `json:"problem,omitempty"` // why it finds none, with what to do
 }
 
 // lookAtEngine opens the engine's library as a task would, where a host has GPU software;
-// nil where it has none. find is [cuda.Find].
-func (h Host) lookAtEngine(find func(file string, index int) (cuda.Device, error)) *Engine {
+// nil where it has none. find is [backend.FindGPU].
+func (h Host) lookAtEngine(find func() (backend.GPU, error)) *Engine {
 	if h.Driver == "" && h.CUDA == "" {
 		return nil
 	}
-	device, err := find("", 0)
+	device, err := find()
 	if err != nil {
 		return &Engine{Problem: strings.Join(append([]string{err.Error()}, exitcode.Hints(err)...), "; ")}
 	}

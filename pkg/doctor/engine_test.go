@@ -5,22 +5,22 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 )
 
 // The engine's library is opened where there is GPU software, and what it finds is said.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	with, without := Host{Driver: "550.54.15"}, Host{}
-	found := func(string, int) (cuda.Device, error) {
-		return cuda.Device{Name: "a GPU", MemoryBytes: 80 << 30, FreeBytes: 79 << 30, ComputeCapability: 90, Driver: 12040, Runtime: 11080}, nil
+	found := func() (backend.GPU, error) {
+		return backend.GPU{Name: "a GPU", MemoryBytes: 80 << 30, FreeBytes: 79 << 30, ComputeCapability: 90, Driver: 12040, Runtime: 11080}, nil
 	}
-	fails := func(string, int) (cuda.Device, error) {
-		return cuda.Device{}, exitcode.WithHint(exitcode.Unavailablef("version `GLIBC_2.34' not found"), "build it on the oldest system")
+	fails := func() (backend.GPU, error) {
+		return backend.GPU{}, exitcode.WithHint(exitcode.Unavailablef("version `GLIBC_2.34' not found"), "build it on the oldest system")
 	}
 	for _, c := range []struct {
 		host Host
-		find func(string, int) (cuda.Device, error)
+		find func() (backend.GPU, error)
 		want string // level and words; empty for nothing
 	}{
 		{without, found, ""},

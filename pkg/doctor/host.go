@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lathe-rl/lathe/pkg/gemm"
-	"github.com/lathe-rl/lathe/pkg/policy/cuda"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -84,7 +84,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 	}
 	h.Monitor = lookAtMonitor(ctx, binaries)
 	h.GPUProgram = lookAtGPUProgram(ctx, "", sandbox.Run)
-	h.Engine = h.lookAtEngine(cuda.Find)
+	h.Engine = h.lookAtEngine(backend.FindGPU)
 	return h
 }
 

@@ -2,13 +2,13 @@ package learn
 
 import (
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/cpu"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 )
 
 // CPUPlan is the memory of a task that trains on the CPU, in bytes.
 type CPUPlan struct {
-	cpu.Plan
+	backend.CPUPlan
 	CopyBytes  int64 `json:"copy_bytes"`  // of gradients, weights and optimizer state, on their way from and to files
 	TotalBytes int64 `json:"total_bytes"` // when it holds most
 }
@@ -16,8 +16,8 @@ type CPUPlan struct {
 // PlanCPU plans a task with an engine. What has been copied counts until it is collected,
 // so the heap must be bounded by the memory of the task, as it is on Slurm, for the total
 // to be the most that is held.
-func PlanCPU(s Settings, c policy.Config, k cpu.Case) CPUPlan {
-	p := CPUPlan{Plan: cpu.PlanFor(c, k)}
+func PlanCPU(s Settings, c policy.Config, k backend.CPUCase) CPUPlan {
+	p := CPUPlan{CPUPlan: backend.PlanCPU(c, k)}
 	if !k.Train {
 		p.TotalBytes = p.EngineBytes()
 		return p

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
-	"github.com/lathe-rl/lathe/pkg/policy/cpu"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -49,7 +49,7 @@ func TestPlannedMemory(t *testing.T) {
 	after := inParts(r, first, plannedShards, 2)
 	stepped := first
 	stepped.Policy, stepped.Start, stepped.Optimizer = after.PolicyOutput, after.PolicyOutput, after.OptimizerOutput
-	one := cpu.Case{Train: true, Threads: 1, Tokens: plannedSequences / plannedUnits * plannedPolicy.MaxPositionEmbeddings}
+	one := backend.CPUCase{Train: true, Threads: 1, Tokens: plannedSequences / plannedUnits * plannedPolicy.MaxPositionEmbeddings}
 	gradient, whole := one, one
 	s.GradientShards = plannedShards
 	gradient.Workload = learn.GradientWorkload(s, plannedPolicy.MaxPositionEmbeddings)
@@ -90,7 +90,7 @@ func TestPlanOfMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := learn.Settings{GradientUnits: 8, GradientShards: 2}
-	p := learn.PlanCPU(s, config, cpu.Case{Train: true, Threads: 1, Tokens: 2 * 32, Workload: learn.GradientWorkload(s, 32)})
+	p := learn.PlanCPU(s, config, backend.CPUCase{Train: true, Threads: 1, Tokens: 2 * 32, Workload: learn.GradientWorkload(s, 32)})
 	if held := float64(p.WeightBytes+p.GradientBytes+p.SumBytes) / 1e9; math.Abs(held-7.90) > 0.01 {
 		t.Errorf("weights, gradients and sums are %.2f GB, want 7.90", held)
 	}
