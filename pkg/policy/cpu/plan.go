@@ -177,7 +177,10 @@ func headBytes(c policy.Config, l limits, train bool, targets int) int64 {
 func backwardBytes(c policy.Config, k Case) int64 {
 	bytes := int64(0)
 	for _, shape := range [][]int{
-		{c.HiddenSize, wide(c)}, {c.QueryWidth(), c.HiddenSize}, {c.HiddenSize, 2 * c.LargestInnerWidth()}, {c.LargestInnerWidth(), c.HiddenSize},
+		{c.HiddenSize, wide(c)},
+		{c.QueryWidth(), c.HiddenSize},
+		{c.HiddenSize, 2 * c.LargestInnerWidth()},
+		{c.LargestInnerWidth(), c.HiddenSize},
 		{c.HiddenSize, min(backwardOutputs, c.VocabSize)},
 	} {
 		bytes += heldBytes(policy.Tensor{Shape: shape, DType: k.DType}, k.Compute == safetensors.BF16)
