@@ -104,11 +104,14 @@ void again(Engine<T> &e, size_t layer) {
         norm_again(e, a.normed2, a.middle, l.post_norm);
         swiglu_forward<T>(e.stream, a.mlp, a.gate_up, e.kept.plan.rows, e.config.intermediate);
         break;
+    case ENG_OFFLOAD:
+        if (const T *input = offloaded_input(e, layer)) to_device(e, a.input, input, e.kept.plan.rows * e.config.hidden);
+        [[fallthrough]];
     case ENG_RECOMPUTE_BLOCK:
         if (layer + 1 == e.model.layers.size()) break; // its activations are still there
         project(e, l, a, a.input, static_cast<const T *>(nullptr), on_device(e, e.kept.plan.positions), {}, e.kept.plan.rows, s.low);
         attend(e, a);
-        combine(e, l, a, s.branch, e.kept.plan.rows, s.low, false);
+        combine(e, l, a, s.branch, e.kept.plan.rows, s.low, 0);
         break;
     }
 }
@@ -118,12 +121,16 @@ void again(Engine<T> &e, size_t layer) {
 template <class T>
 void combine_gradients(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const Blocks &blocks) {
     const PassScratch<T> &s = e.buffers.scratch;
-    const int64_t rows = e.kept.plan.rows;
-    weight_gradient(e, s.stream, a.mlp, l.down, rows, s.low);
-    input_gradient(e, s.mlp, s.stream, l.down, rows, s.low);
-    swiglu_backward<T>(e.stream, a.gate_up, s.mlp, a.gate_up, rows, e.config.intermediate);
-    weight_gradient(e, a.gate_up, a.normed2, l.gate_up, rows, s.low);
-    input_gradient(e, s.branch, a.gate_up, l.gate_up, rows, s.low);
+    const int64_t rows = e.kept.plan.rows, at_once = mlp_rows(e.config), h = e.config.hidden;
+    for (int64_t from = 0; from < rows; from += at_once) {
+        const int64_t count = std::min(at_once, rows - from);
+        if (e.config.recompute >= ENG_RECOMPUTE_BLOCK) gates(e, l, a, from, count, s.low);
+        weight_gradient(e, s.stream + from * h, a.mlp, l.down, count, s.low);
+        input_gradient(e, s.mlp, s.stream + from * h, l.down, count, s.low);
+        swiglu_backward<T>(e.stream, a.gate_up, s.mlp, a.gate_up, count, e.config.intermediate);
+        weight_gradient(e, a.gate_up, a.normed2 + from * h, l.gate_up, count, s.low);
+        input_gradient(e, s.branch + from * h, a.gate_up, l.gate_up, count, s.low);
+    }
     norm_backward(e, s.stream, s.branch, a.middle, a.rstd2, l.post_norm, blocks);
     weight_gradient(e, s.stream, a.mixed, l.output, rows, s.low);
     input_gradient(e, s.mixed, s.stream, l.output, rows, s.low);

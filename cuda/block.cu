@@ -12,6 +12,8 @@
 //
 // The sum with a branch is fused with the norm that follows it, so a block
 // leaves its last branch to the next block.
+#include <algorithm>
+
 #include "model.h"
 
 namespace lathe {
@@ -28,19 +30,28 @@ void project(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const T *
 }
 
 template <class T>
-void combine(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, T *branch, int64_t rows, T *low, bool whole) {
+void gates(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, int64_t from, int64_t rows, T *low) {
+    apply(e, a.gate_up, a.normed2 + from * e.config.hidden, l.gate_up, rows, low);
+    swiglu_forward<T>(e.stream, a.mlp, a.gate_up, rows, e.config.intermediate);
+}
+
+template <class T>
+void combine(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, T *branch, int64_t rows, T *low, int64_t at_once) {
     const eng_config &c = e.config;
     apply(e, branch, a.mixed, l.output, rows, low);
     rmsnorm_forward<T>(e.stream, a.normed2, a.rstd2, a.middle, a.input, branch, l.post_norm.weight, rows, c.hidden, c.rms_eps);
-    apply(e, a.gate_up, a.normed2, l.gate_up, rows, low);
-    swiglu_forward<T>(e.stream, a.mlp, a.gate_up, rows, c.intermediate);
-    if (whole) apply(e, branch, a.mlp, l.down, rows, low);
+    for (int64_t from = 0; at_once > 0 && from < rows; from += at_once) {
+        const int64_t count = std::min(at_once, rows - from);
+        gates(e, l, a, from, count, low);
+        apply(e, branch + from * c.hidden, a.mlp, l.down, count, low);
+    }
 }
 
 #define INSTANTIATE(T) \
     template void project(Engine<T> &, const Layer<T> &, const Activations<T> &, const T *, const T *, const int32_t *, \
                           const CacheRows<T> &, int64_t, T *); \
-    template void combine(Engine<T> &, const Layer<T> &, const Activations<T> &, T *, int64_t, T *, bool);
+    template void gates(Engine<T> &, const Layer<T> &, const Activations<T> &, int64_t, int64_t, T *); \
+    template void combine(Engine<T> &, const Layer<T> &, const Activations<T> &, T *, int64_t, T *, int64_t);
 INSTANTIATE(float)
 INSTANTIATE(bf16)
 

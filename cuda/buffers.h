@@ -47,6 +47,19 @@ inline int64_t partial_room(const eng_config &c) {
     return work_limit(c) < most ? work_limit(c) : most;
 }
 
+// Rows of the inputs of blocks that are on the host: of all but the last, whose
+// activations are still there when a backward pass begins.
+inline int64_t offloaded_rows(const eng_config &c) {
+    return c.train && c.recompute == ENG_OFFLOAD ? (int64_t(c.layers) - 1) * c.pass_tokens : 0;
+}
+
+// Rows of the MLP's inner activations that are there at a time: all where a backward pass
+// reads them.
+inline int64_t mlp_rows(const eng_config &c) {
+    const bool kept = c.train && c.recompute < ENG_RECOMPUTE_BLOCK;
+    return kept || c.mlp_tokens == 0 || c.mlp_tokens > c.pass_tokens ? c.pass_tokens : c.mlp_tokens;
+}
+
 // What one block of the model leaves of each row.
 template <class T>
 struct Activations {
@@ -61,8 +74,8 @@ struct Activations {
     T *middle;         // (R, h) the residual stream after attention
     T *normed2;        // (R, h) its norm
     float *rstd2;      // (R)
-    T *gate_up;        // (R, 2i)
-    T *mlp;            // (R, i) silu(gate)·up
+    T *gate_up;        // (mlp_rows, 2i)
+    T *mlp;            // (mlp_rows, i) silu(gate)·up
 };
 
 // Scratch of a pass over rows, and of its backward pass where the engine trains.
@@ -73,7 +86,7 @@ struct PassScratch {
     T *stream;       // (R, h) the gradient of the residual stream
     T *mixed;        // (R, q) gradients of what Activations has
     T *qkv;          // (R, q+2kv)
-    T *mlp;          // (R, i)
+    T *mlp;          // (mlp_rows, i)
     float *delta;    // (R, heads)
     float *partials; // (block_limit, widest vector) gradients of norms and biases by blocks of rows; null where they are frozen
 };
@@ -165,7 +178,7 @@ inline int64_t prefill_input_limit(const eng_config &c) {
 template <class T>
 void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
     const int64_t rows = c.pass_tokens, h = c.hidden, q = query_width(c), wide = qkv_width(c), inner = c.intermediate;
-    const bool own_states = c.train, own_core = c.train && c.recompute != ENG_RECOMPUTE_BLOCK,
+    const bool own_states = c.train && c.recompute != ENG_OFFLOAD, own_core = c.train && c.recompute < ENG_RECOMPUTE_BLOCK,
                own_cheap = c.train && c.recompute == ENG_KEEP;
     layers.assign(c.layers, {});
     for (size_t layer = 0; rows > 0 && layer < layers.size(); layer++) {
@@ -176,7 +189,7 @@ void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
         if (first || own_cheap) {
             a.normed1 = arena.take<T>(rows * h);
             a.normed2 = arena.take<T>(rows * h);
-            a.mlp = arena.take<T>(rows * inner);
+            a.mlp = arena.take<T>(mlp_rows(c) * inner);
         }
         if (first || own_core) {
             a.rstd1 = arena.take<float>(rows);
@@ -185,7 +198,7 @@ void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
             a.mixed = arena.take<T>(rows * q);
             a.lse = arena.take<float>(rows * c.heads);
             a.middle = c.train ? arena.take<T>(rows * h) : a.input;
-            a.gate_up = arena.take<T>(rows * 2 * inner);
+            a.gate_up = arena.take<T>(mlp_rows(c) * 2 * inner);
             if (c.train && c.qk_norm) {
                 a.before = arena.take<T>(rows * (q + key_width(c)));
                 a.rstd_heads = arena.take<float>(rows * (c.heads + c.kv_heads));
@@ -203,7 +216,7 @@ void Buffers<T>::place_activations(Arena &arena, const eng_config &c) {
         scratch.stream = arena.take<T>(rows * h);
         scratch.mixed = arena.take<T>(rows * q);
         scratch.qkv = arena.take<T>(rows * wide);
-        scratch.mlp = arena.take<T>(rows * inner);
+        scratch.mlp = arena.take<T>(mlp_rows(c) * inner);
         scratch.delta = arena.take<float>(rows * c.heads);
         if (!frozen(c)) {
             int64_t widest = h;

@@ -23,6 +23,7 @@
 namespace lathe {
 
 int32_t enable_cublaslt(bool) { return 0; }
+int64_t cublaslt_declined() { return 0; }
 int32_t cublaslt_version() { return 0; }
 bool cublaslt_product(Stream, const Product &, bool) { return false; }
 
@@ -101,6 +102,7 @@ const Library *load() {
 }
 
 std::atomic<bool> enabled{false};
+std::atomic<int64_t> declined{0};
 std::mutex plans_lock;
 
 // One form and shape of product: its descriptors and the algorithm, or none.
@@ -160,13 +162,18 @@ Handle handle_of(const Library &l, int device) {
 } // namespace
 
 int32_t enable_cublaslt(bool on) {
+    declined = 0;
     enabled = on && load() != nullptr;
     return cublaslt_version();
 }
 
 int32_t cublaslt_version() { return enabled ? static_cast<int32_t>(load()->version()) : 0; }
 
-bool cublaslt_product(Stream stream, const Product &p, bool b_along_k) {
+int64_t cublaslt_declined() { return declined; }
+
+namespace {
+
+bool try_product(Stream stream, const Product &p, bool b_along_k) {
     const bool aligned = rows_aligned(p.a, p.lda) && rows_aligned(p.b, p.ldb) && rows_aligned(static_cast<bf16 *>(p.y), p.ldy) &&
                          reinterpret_cast<uintptr_t>(p.bias) % 16 == 0;
     if (!enabled || !aligned || p.rows == 0 || p.columns == 0 || p.sum == 0) {
@@ -196,6 +203,14 @@ bool cublaslt_product(Stream stream, const Product &p, bool b_along_k) {
     const float beta = p.accumulate ? 1 : 0;
     return l.matmul(handle, plan.descriptor, &p.alpha, p.b, plan.b, p.a, plan.a, &beta, p.y, plan.y, p.y, plan.y, &plan.algorithm, nullptr,
                     0, stream) == 0;
+}
+
+} // namespace
+
+bool cublaslt_product(Stream stream, const Product &p, bool b_along_k) {
+    const bool done = try_product(stream, p, b_along_k);
+    if (enabled && !done) declined++;
+    return done;
 }
 
 } // namespace lathe

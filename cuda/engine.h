@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 6
+#define ENG_ABI 7
 
 typedef struct eng eng;
 
@@ -64,7 +64,8 @@ typedef enum { ENG_F32 = 0, ENG_BF16 = 1 } eng_dtype;
 typedef enum {
     ENG_KEEP = 0,           /* everything */
     ENG_RECOMPUTE_MLP = 1,  /* norms and SwiGLU are computed again */
-    ENG_RECOMPUTE_BLOCK = 2 /* only the inputs of blocks are kept */
+    ENG_RECOMPUTE_BLOCK = 2, /* only the inputs of blocks are kept */
+    ENG_OFFLOAD = 3          /* and those in page-locked memory of the host */
 } eng_recompute;
 
 /* eng_config.train of an engine that takes no optimizer step. */
@@ -96,6 +97,7 @@ typedef struct {
     int32_t pass_tokens;    /* rows of one eng_forward: each sequence's length rounded up to ENG_ROW_ALIGN, summed */
     int32_t pass_sequences; /* sequences of one eng_forward */
     eng_recompute recompute;
+    int32_t mlp_tokens;     /* rows whose gates are there at a time where they are not kept, a multiple of ENG_ROW_ALIGN; 0: all */
     int32_t head_tokens;    /* rows of logits at a time, a multiple of ENG_ROW_ALIGN */
     int32_t slots;          /* sequences that decode at once; 0: the engine never generates */
     int32_t cache_pages;    /* of ENG_PAGE_TOKENS tokens, all layers */
@@ -196,7 +198,7 @@ typedef enum { ENG_RUNNING = 0, ENG_STOPPED = 1, ENG_LENGTH = 2, ENG_IDLE = 3 } 
 
 typedef struct {
     int64_t weight_bytes, gradient_bytes, sum_bytes, state_bytes, activation_bytes, head_bytes, cache_bytes, other_bytes;
-    int64_t spilled_bytes;   /* page-locked memory of the host for partial sums */
+    int64_t spilled_bytes;   /* page-locked memory of the host for partial sums and inputs of blocks */
     int64_t flops;           /* of products and attention since the last call of eng_get_stats */
     int64_t to_device_bytes; /* copied since then from the host's memory to the device's, */
     int64_t to_host_bytes;   /* and back */

@@ -53,8 +53,10 @@ void run_blocks(Engine<T> &e) {
         const Layer<T> &layer = e.model.layers[i];
         const Activations<T> &a = e.buffers.layers[i];
         project(e, layer, a, stream, branch, on_device(e, plan.positions), {}, plan.rows, scratch.low);
+        // The next block's input takes its place, in the order of the stream.
+        if (T *input = e.kept.valid ? offloaded_input(e, i) : nullptr) to_host(e, input, a.input, plan.rows * e.config.hidden);
         attend(e, a);
-        combine(e, layer, a, scratch.branch, plan.rows, scratch.low, true);
+        combine(e, layer, a, scratch.branch, plan.rows, scratch.low, mlp_rows(e.config));
         stream = a.middle;
         branch = scratch.branch;
     }

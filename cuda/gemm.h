@@ -74,5 +74,7 @@ int tile_forced();
 // up to the library and the device: product_nt's invariance test says.
 int32_t enable_cublaslt(bool on);
 int32_t cublaslt_version();
+// Products since then that it did not take, which our kernels computed.
+int64_t cublaslt_declined();
 
 } // namespace lathe

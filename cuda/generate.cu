@@ -67,7 +67,7 @@ void run_step(Engine<T> &e, int64_t rows, int64_t split_count) {
         project(e, e.model.layers[i], a, g.stream, branch, positions, {keys, values, pages, places}, rows, g.low);
         attention_paged<T>(e.stream, g.mixed, g.qkv, keys, values, b.page_tables, table_width(c), numbers, positions, splits,
                            c.heads, c.kv_heads, c.head_dim);
-        combine(e, e.model.layers[i], a, g.branch, rows, g.low, true);
+        combine(e, e.model.layers[i], a, g.branch, rows, g.low, rows);
         branch = g.branch;
     }
     rmsnorm_forward<T>(e.stream, b.head.normed, nullptr, g.stream, g.stream, branch, e.model.final_norm.weight, rows, c.hidden, c.rms_eps);

@@ -136,7 +136,7 @@ Memory measure(const eng_config &c) {
     m.weights = used([&](Arena &arena) { place_weights(arena, groups, c); });
     m.gradients = used([&](Arena &arena) { place_gradients(arena, groups, &lookups, c); });
     m.sums = c.gradient_sums * sum_elements(c) * int64_t(sizeof(float));
-    m.spilled = c.spilled_sums * sum_elements(c) * int64_t(sizeof(float));
+    m.spilled = c.spilled_sums * sum_elements(c) * int64_t(sizeof(float)) + offloaded_rows(c) * c.hidden * int64_t(sizeof(T));
     m.state = used([&](Arena &arena) { place_state(arena, groups, c); });
     m.activations = used([&](Arena &arena) { buffers.place_activations(arena, c); });
     m.head = used([&](Arena &arena) { buffers.place_head(arena, c); });

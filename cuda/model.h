@@ -153,6 +153,7 @@ struct Engine final : eng {
     HostMemory<float> staging;       // (2, STAGING)
     HostMemory<double> total;        // (2)
     HostMemory<float> spilled;       // (spilled_sums, sum_elements)
+    HostMemory<T> offloaded;         // (offloaded_rows, h) inputs of blocks
     std::vector<bool> held;          // (gradient_sums + spilled_sums) which partial sums have been written
 
     // The slots as the device had them at the end of the last call.
@@ -267,10 +268,20 @@ template <class T>
 void project(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, const T *stream, const T *branch, const int32_t *positions,
              const CacheRows<T> &cache, int64_t rows, T *low);
 // From attention's output to what the block adds at last: middle = input +
-// output(mixed), normed2, gate_up, mlp, branch = down(mlp); without the last if
-// whole is false. branch is scratch too.
+// output(mixed), normed2 and, of so many rows at once, gate_up, mlp and branch =
+// down(mlp); no more than normed2 for 0 rows at once. branch is scratch too.
 template <class T>
-void combine(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, T *branch, int64_t rows, T *low, bool whole);
+void combine(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, T *branch, int64_t rows, T *low, int64_t at_once);
+// gate_up and mlp of rows from.. of normed2, in their first rows.
+template <class T>
+void gates(Engine<T> &e, const Layer<T> &l, const Activations<T> &a, int64_t from, int64_t rows, T *low);
+
+// The input of a block of the last pass on the host, null where it stays on the device.
+template <class T>
+T *offloaded_input(const Engine<T> &e, size_t layer) {
+    if (e.config.recompute != ENG_OFFLOAD || layer + 1 == e.model.layers.size()) return nullptr;
+    return e.offloaded.data() + int64_t(layer) * e.config.pass_tokens * e.config.hidden;
+}
 
 // forward.cu, backward.cu, step.cu
 template <class T>

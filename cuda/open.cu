@@ -40,7 +40,8 @@ void validate(const eng_config &c) {
         {"lora_targets", c.lora_targets, c.lora_rank > 0 ? 1 : 0, c.lora_rank > 0 ? 127 : 0},
         {"pass_tokens", c.pass_tokens, 0, huge - ENG_ROW_ALIGN},
         {"pass_sequences", c.pass_sequences, c.pass_tokens > 0 ? 1 : 0, huge / 4},
-        {"recompute", c.recompute, ENG_KEEP, ENG_RECOMPUTE_BLOCK},
+        {"recompute", c.recompute, ENG_KEEP, ENG_OFFLOAD},
+        {"mlp_tokens", c.mlp_tokens, 0, huge - ENG_ROW_ALIGN},
         {"head_tokens", c.head_tokens, c.pass_tokens > 0 ? ENG_ROW_ALIGN : 0, huge - ENG_ROW_ALIGN},
         {"slots", c.slots, 0, 1 << 16},
         {"cache_pages", c.cache_pages, c.slots > 0 ? 1 : 0, huge},
@@ -55,6 +56,7 @@ void validate(const eng_config &c) {
     REQUIRE(c.heads % c.kv_heads == 0, "%d heads are not a multiple of %d kv_heads", c.heads, c.kv_heads);
     REQUIRE(c.rms_eps > 0 && c.rms_eps < 1, "rms_eps is %g; it must lie between 0 and 1", c.rms_eps);
     REQUIRE(c.head_tokens % ENG_ROW_ALIGN == 0, "head_tokens is %d; it must be a multiple of %d", c.head_tokens, ENG_ROW_ALIGN);
+    REQUIRE(c.mlp_tokens % ENG_ROW_ALIGN == 0, "mlp_tokens is %d; it must be a multiple of %d", c.mlp_tokens, ENG_ROW_ALIGN);
     REQUIRE(c.rope_frequencies != nullptr, "there are no rope_frequencies");
     REQUIRE(c.lora_rank == 0 || isfinite(c.lora_scale), "lora_scale is %g", c.lora_scale);
 }
@@ -114,14 +116,15 @@ void place_all(Engine<T> &e) {
 // Page-locked memory is scarcer than other memory of the host.
 template <class T>
 void allocate_spilled(Engine<T> &e) {
-    const int64_t elements = e.config.spilled_sums * sum_elements(e.config);
     try {
-        e.spilled.allocate(elements);
+        e.spilled.allocate(e.config.spilled_sums * sum_elements(e.config));
+        e.offloaded.allocate(offloaded_rows(e.config) * e.config.hidden);
     } catch (const CudaError &error) {
         cudaGetLastError(); // it is told once
         if (error.code != cudaErrorMemoryAllocation) throw;
-        throw Failure(ENG_MEMORY, "%d partial sums of gradients need %.2f GiB of page-locked memory, which the host does not give",
-                      e.config.spilled_sums, elements * sizeof(float) / GIB);
+        throw Failure(ENG_MEMORY,
+                      "%d partial sums of gradients and inputs of %lld rows need %.2f GiB of page-locked memory, which the host does not give",
+                      e.config.spilled_sums, static_cast<long long>(offloaded_rows(e.config)), memory_of(e.config).spilled / GIB);
     }
     e.held.assign(e.config.gradient_sums + e.config.spilled_sums, false);
 }

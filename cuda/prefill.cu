@@ -148,7 +148,7 @@ void run(Engine<T> &e, const Rows &r) {
             attention_tiles<T>(e.stream, g.mixed, g.lse, g.qkv, keys, values, paged, c.heads, c.kv_heads, c.head_dim);
         if (r.begun > 0) attention_forward<T>(e.stream, g.mixed, g.lse, g.qkv, packing, c.heads, c.kv_heads, c.head_dim);
         e.flops += 4 * r.pairs * query_width(c);
-        combine(e, e.model.layers[i], a, g.branch, r.rows, g.low, true);
+        combine(e, e.model.layers[i], a, g.branch, r.rows, g.low, r.rows);
         branch = g.branch;
     }
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -100,13 +101,15 @@ struct Line {
 
 class Bench {
   public:
-    Pool<bf16> values;
-    Pool<float> floats;
+    // What is read, which nothing writes to, so that all of it stays finite; and what is
+    // written.
+    Pool<bf16> values, results;
+    Pool<float> floats, float_results;
     double bandwidth = 0, operations = 0; // the ceilings, per second
     int cublaslt = 0;                     // its version
 
     Bench(int64_t elements, bool quick, std::vector<std::string> wanted, const char *json, std::string device)
-        : values(elements, 1), floats(elements / 2, 2), quick_(quick), wanted_(std::move(wanted)), json_(json), device_(std::move(device)) {
+        : values(elements, 1), results(elements, 3), floats(elements / 2, 2), float_results(elements / 2, 4), quick_(quick), wanted_(std::move(wanted)), json_(json), device_(std::move(device)) {
         CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
         CHECK(cudaEventCreate(&begin_));
         CHECK(cudaEventCreate(&end_));
@@ -193,7 +196,7 @@ class Bench {
 };
 
 void nt(Bench &b, Stream stream, int64_t M, int64_t N, int64_t K) {
-    product_nt<bf16>(stream, b.values.take(M * N), N, b.values.take(M * K), K, b.values.take(N * K), K, nullptr, M, N, K, 1, false);
+    product_nt<bf16>(stream, b.results.take(M * N), N, b.values.take(M * K), K, b.values.take(N * K), K, nullptr, M, N, K, 1, false);
 }
 
 // The rate of the products of a large square matrix, by what computes them now, which the ceiling is at least.
@@ -209,13 +212,14 @@ void large_product(Bench &b, bool quick, const char *by) {
 void measure_ceilings(Bench &b, int64_t elements, bool quick) {
     const int64_t n = elements / 4;
     b.bandwidth = 4.0 * static_cast<double>(n) / b.measure([&](Stream s) {
-        CHECK(cudaMemcpyAsync(b.values.take(n), b.values.take(n), static_cast<size_t>(n) * 2, cudaMemcpyDeviceToDevice, s));
+        CHECK(cudaMemcpyAsync(b.results.take(n), b.values.take(n), static_cast<size_t>(n) * 2, cudaMemcpyDeviceToDevice, s));
     });
     printf("copy: %.0f GB/s\n", b.bandwidth * 1e-9);
     large_product(b, quick, path_name(ProductPath::mma));
     b.cublaslt = enable_cublaslt(true);
     if (b.cublaslt > 0) large_product(b, quick, ("cuBLASLt " + std::to_string(b.cublaslt)).c_str());
     else printf("without cuBLASLt\n");
+    if (cublaslt_declined() > 0) throw std::runtime_error("cuBLASLt did not take a product: its line is of our kernels");
     enable_cublaslt(false);
 }
 
@@ -232,7 +236,7 @@ std::vector<Shape> shapes_of(const Model &m) {
 // For how many numbers of rows the first row of a product has other bits than among 1024.
 int rows_that_differ(Bench &b, const Shape &s) {
     const bf16 *x = b.values.take(1024 * s.K), *w = b.values.take(s.N * s.K);
-    bf16 *y = b.values.take(1024 * s.N);
+    bf16 *y = b.results.take(1024 * s.N);
     auto first_row = [&](int64_t rows) {
         product_nt<bf16>(nullptr, y, s.N, x, s.K, w, s.K, nullptr, rows, s.N, s.K, 1, false);
         std::vector<bf16> row(static_cast<size_t>(s.N));
@@ -240,6 +244,8 @@ int rows_that_differ(Bench &b, const Shape &s) {
         return row;
     };
     const std::vector<bf16> want = first_row(1024);
+    for (bf16 value : want)
+        if (!std::isfinite(to_float(value))) throw std::runtime_error("a product of finite numbers is not finite");
     int differ = 0;
     for (int64_t rows : {1, 2, 8, 17, 64, 129, 256, 512}) {
         const std::vector<bf16> got = first_row(rows);
@@ -265,10 +271,10 @@ void products_of(Bench &b, const std::string &name, int64_t M, int64_t N, int64_
     const std::string path = std::string(" ") + path_name(path_in_use()), suffix = " M=" + std::to_string(M) + path;
     b.line(name + " nt" + suffix, 2 * operands, flops, [&](Stream stream) { nt(b, stream, M, N, K); });
     b.line(name + " nn" + suffix, 2 * operands, flops, [&](Stream stream) {
-        product_nn<bf16>(stream, b.values.take(M * K), K, b.values.take(M * N), N, b.values.take(N * K), K, M, N, K, 1, false);
+        product_nn<bf16>(stream, b.results.take(M * K), K, b.values.take(M * N), N, b.values.take(N * K), K, M, N, K, 1, false);
     });
     b.line(name + " tn" + suffix, 2 * operands + 6.0 * static_cast<double>(N * K), flops, [&](Stream stream) {
-        product_tn<bf16>(stream, b.floats.take(N * K), K, b.values.take(M * N), N, b.values.take(M * K), K, M, N, K, 1);
+        product_tn<bf16>(stream, b.float_results.take(N * K), K, b.values.take(M * N), N, b.values.take(M * K), K, M, N, K, 1);
     });
     for (int64_t batch : {1, 64, 256}) {
         b.line(name + " nt M=" + std::to_string(batch) + path, 2.0 * static_cast<double>(batch * (N + K) + N * K),
@@ -306,12 +312,12 @@ void attention(Bench &b, const Model &m, int64_t sequences, int64_t length, int6
     const std::string shared = trunk > 0 ? std::to_string(trunk) + "+" + std::to_string(sequences) + "*" : "";
     const std::string name = std::string(m.name) + " attention S=" + shared + std::to_string(length);
     b.line(name + " forward", bytes, flops, [&](Stream stream) {
-        attention_forward<bf16>(stream, b.values.take(rows * m.mixed()), b.floats.take(rows * m.heads), b.values.take(rows * m.qkv()),
+        attention_forward<bf16>(stream, b.results.take(rows * m.mixed()), b.float_results.take(rows * m.heads), b.values.take(rows * m.qkv()),
                                 packing, m.heads, m.kv_heads, m.head_dim);
     });
     // Counted as five products of the forward pass's size, as one kernel that sums dq by atomics would need.
     b.line(name + " backward", 2 * bytes, 2.5 * flops, [&](Stream stream) {
-        attention_backward<bf16>(stream, b.values.take(rows * m.qkv()), b.floats.take(rows * m.heads), b.values.take(rows * m.mixed()),
+        attention_backward<bf16>(stream, b.results.take(rows * m.qkv()), b.float_results.take(rows * m.heads), b.values.take(rows * m.mixed()),
                                  b.values.take(rows * m.mixed()), b.floats.take(rows * m.heads), b.values.take(rows * m.qkv()), packing,
                                  rows, m.heads, m.kv_heads, m.head_dim);
     });
@@ -333,7 +339,7 @@ void paged(Bench &b, const Model &m, int64_t batch, int64_t length) {
     list_splits(nullptr, work, count, positions_array, batch);
     b.line(std::string(m.name) + " paged B=" + std::to_string(batch) + " S=" + std::to_string(length), 4.0 * static_cast<double>(cache),
            4.0 * static_cast<double>(batch * length) * m.heads * m.head_dim, [&](Stream stream) {
-               attention_paged<bf16>(stream, b.values.take(batch * m.mixed()), b.values.take(batch * m.qkv()), b.values.take(cache),
+               attention_paged<bf16>(stream, b.results.take(batch * m.mixed()), b.values.take(batch * m.qkv()), b.values.take(cache),
                                      b.values.take(cache), tables_array, width, rows_array, positions_array, splits, m.heads,
                                      m.kv_heads, m.head_dim);
            });
@@ -353,7 +359,7 @@ void paged_tiles(Bench &b, const Model &m, int64_t rows, int64_t length) {
     const double pairs = static_cast<double>(rows) * static_cast<double>(first) + static_cast<double>(rows) * static_cast<double>(rows + 1) / 2;
     b.line(std::string(m.name) + " piece of " + std::to_string(rows) + " S=" + std::to_string(length),
            4.0 * static_cast<double>(cache) + 4.0 * static_cast<double>(rows * m.mixed()), 4.0 * pairs * m.heads * m.head_dim, [&](Stream stream) {
-               attention_tiles<bf16>(stream, b.values.take(rows * m.mixed()), b.floats.take(rows * m.heads), b.values.take(rows * m.qkv()),
+               attention_tiles<bf16>(stream, b.results.take(rows * m.mixed()), b.float_results.take(rows * m.heads), b.values.take(rows * m.qkv()),
                                      b.values.take(cache), b.values.take(cache), paged, m.heads, m.kv_heads, m.head_dim);
            });
 }
@@ -366,16 +372,16 @@ void head(Bench &b, const Model &m, int64_t rows) {
     const eng_sampling all{1, 0, 0}, top_k{1, 50, 0}, top_p{1, 0, 0.95f};
     const std::string name = std::string(m.name) + " head rows=" + std::to_string(rows);
     b.line(name + " forward", bytes, 0, [&](Stream stream) {
-        head_forward<bf16>(stream, b.floats.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, all);
+        head_forward<bf16>(stream, b.float_results.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, all);
     });
     b.line(name + " forward top-k", bytes, 0, [&](Stream stream) {
-        head_forward<bf16>(stream, b.floats.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, top_k);
+        head_forward<bf16>(stream, b.float_results.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, top_k);
     });
     b.line(name + " forward top-p", bytes, 0, [&](Stream stream) {
-        head_forward<bf16>(stream, b.floats.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, top_p);
+        head_forward<bf16>(stream, b.float_results.take(rows), statistics, b.values.take(rows * V), V, targets, rows, V, top_p);
     });
     b.line(name + " backward", 2 * bytes, 0, [&](Stream stream) {
-        head_backward<bf16>(stream, b.values.take(rows * V), V, statistics, targets, b.floats.take(rows), nullptr, rows, V, all);
+        head_backward<bf16>(stream, b.results.take(rows * V), V, statistics, targets, b.floats.take(rows), nullptr, rows, V, all);
     });
 }
 
@@ -395,6 +401,10 @@ void sampler(Bench &b, const Model &m, int64_t slots, const char *what, eng_samp
                sample_tokens<bf16>(stream, state_of, tokens, logprobs, slots, steps, b.values.take(slots * m.vocabulary), m.vocabulary,
                                    m.vocabulary, 1 << 30);
            });
+    std::vector<int32_t> states(n);
+    CHECK(cudaMemcpy(states.data(), state, n * sizeof(int32_t), cudaMemcpyDeviceToHost));
+    for (int32_t s : states)
+        if (s != ENG_RUNNING) throw std::runtime_error("sampling has ended: the logits were not finite");
 }
 
 // What only moves memory.
@@ -402,23 +412,23 @@ void elementwise(Bench &b, const Model &m, int64_t rows) {
     const int64_t hidden = m.hidden, width = m.intermediate;
     const std::string name = std::string(m.name) + " ";
     b.line(name + "rmsnorm with residual", 8.0 * static_cast<double>(rows * hidden), 0, [&](Stream stream) {
-        bf16 *x = b.values.take(rows * hidden);
-        rmsnorm_forward<bf16>(stream, b.values.take(rows * hidden), b.floats.take(rows), x, x, b.values.take(rows * hidden),
+        bf16 *x = b.results.take(rows * hidden);
+        rmsnorm_forward<bf16>(stream, b.results.take(rows * hidden), b.float_results.take(rows), x, x, b.values.take(rows * hidden),
                               b.values.take(hidden), rows, hidden, 1e-6f);
     });
     b.line(name + "swiglu", 6.0 * static_cast<double>(rows * width), 0, [&](Stream stream) {
-        swiglu_forward<bf16>(stream, b.values.take(rows * width), b.values.take(2 * rows * width), rows, width);
+        swiglu_forward<bf16>(stream, b.results.take(rows * width), b.values.take(2 * rows * width), rows, width);
     });
     b.line(name + "swiglu backward", 10.0 * static_cast<double>(rows * width), 0, [&](Stream stream) {
-        bf16 *gate_up = b.values.take(2 * rows * width);
+        bf16 *gate_up = b.results.take(2 * rows * width);
         swiglu_backward<bf16>(stream, gate_up, b.values.take(rows * width), gate_up, rows, width);
     });
     const int64_t parameters = 2 * hidden * width;
     const Array<double> total(std::vector<double>{1});
     AdamW settings{1e-9f, 0.9f, 0.999f, 1e-8f, 0, 0.1f, 0.001f, 1, {1, 2}, 3};
     b.line(name + "adamw", 30.0 * static_cast<double>(parameters), 0, [&](Stream stream) {
-        adamw<bf16, float>(stream, b.values.take(parameters), b.floats.take(parameters), b.floats.take(parameters),
-                           b.floats.take(parameters), b.floats.take(parameters), total, settings, 0, parameters);
+        adamw<bf16, float>(stream, b.results.take(parameters), b.float_results.take(parameters), b.float_results.take(parameters),
+                           b.float_results.take(parameters), b.floats.take(parameters), total, settings, 0, parameters);
     });
 }
 
@@ -430,7 +440,7 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
     size_t free_bytes = 0, total_bytes = 0;
     CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
     printf("%s, %d multiprocessors, %.0f GB\n", properties.name, properties.multiProcessorCount, static_cast<double>(total_bytes) * 1e-9);
-    const int64_t elements = static_cast<int64_t>(std::min<size_t>(free_bytes / 8, size_t{1} << 30));
+    const int64_t elements = static_cast<int64_t>(std::min<size_t>(free_bytes / 16, size_t{1} << 30));
     Bench b(elements, quick, wanted, json, properties.name);
     measure_ceilings(b, elements, quick);
     const int64_t rows = 8192;
@@ -438,6 +448,7 @@ int run(bool quick, const char *json, const std::vector<std::string> &wanted) {
         if (quick && &m != &models[1]) continue;
         invariance(b, m, path_name(path_in_use()));
         if (enable_cublaslt(true) > 0) invariance(b, m, "cuBLASLt");
+        if (const long long declined = cublaslt_declined()) printf("cuBLASLt did not take %lld products: those are of our kernels\n", declined);
         enable_cublaslt(false);
         products(b, m, rows);
         attention(b, m, 8, 1024, 0);

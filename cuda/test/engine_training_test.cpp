@@ -144,8 +144,14 @@ static void test_bits_of(const Shape &shape, eng_dtype dtype, const std::vector<
     other.recompute = ENG_RECOMPUTE_BLOCK;
     other.head_tokens = 48;
     agrees("blocks again, in three calls", other, 3);
+    other.mlp_tokens = 48;
+    agrees("blocks again, MLP by rows", other, 1);
+    other.recompute = ENG_OFFLOAD;
+    other.mlp_tokens = 16;
+    agrees("blocks again from inputs on the host, in three calls", other, 3);
     other = config;
     other.train = 0;
+    other.mlp_tokens = 32;
     Engine reader(other);
     EXPECT(forward(reader, batch, {1.25f, 9, 0.9f}) == results, name + "without train");
 }

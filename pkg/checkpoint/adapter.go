@@ -63,6 +63,14 @@ func SaveAdapter(folder string, c policy.Config, a policy.Adapter) error {
 	if err := matchLayout(policy.LoRALayout(c, a.LoRA), a.Tensors); err != nil {
 		return exitcode.Bugf("saving an adapter to %q: %w", folder, err)
 	}
+	if err := writeAdapterConfig(folder, a); err != nil {
+		return err
+	}
+	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})
+}
+
+// writeAdapterConfig writes adapter_config.json.
+func writeAdapterConfig(folder string, a policy.Adapter) error {
 	encoded, err := json.MarshalIndent(adapterJSON{
 		Base: filepath.ToSlash(a.Base), Bias: "none", InferenceMode: true, InitWeights: true, Alpha: a.Alpha, PEFTType: "LORA",
 		Rank: a.Rank, Targets: a.Targets, TaskType: "CAUSAL_LM", RankStabilized: a.RankStabilized,
@@ -70,10 +78,7 @@ func SaveAdapter(folder string, c policy.Config, a policy.Adapter) error {
 	if err != nil {
 		return exitcode.Bugf("saving an adapter to %q: %w", folder, err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644); err != nil {
-		return err
-	}
-	return writeTensors(filepath.Join(folder, AdapterWeightsFile), a.Tensors, map[string]string{"format": "pt"})
+	return os.WriteFile(filepath.Join(folder, AdapterConfigFile), append(encoded, '\n'), 0o644)
 }
 
 // AdapterBase is the folder of the policy that an adapter's folder says it
@@ -127,7 +132,12 @@ func LoadAdapter(folder string, c policy.Config, train bool) (policy.Adapter, er
 		return policy.Adapter{}, err
 	}
 	a := policy.Adapter{LoRA: stated, Base: base}
-	err = readAdapter(&a, f, path, c)
+	if err = layAdapterOut(&a, f, path, c); err == nil {
+		err = readTensors(f, path, a.Tensors)
+	}
+	for i := range a.Tensors {
+		a.Tensors[i].DType = "" // adapters compute, learn and are saved in float32
+	}
 	return a, errors.Join(err, f.Close())
 }
 
@@ -225,9 +235,9 @@ func compact(value json.RawMessage) string {
 // adapterTensor matches PEFT's names of an adapter's tensors.
 var adapterTensor = lazyregexp.New(`^base_model\.model\.model\.layers\.([0-9]{1,7})\.(self_attn|mlp)\.([a-z_]+_proj)\.lora_([AB])\.weight$`)
 
-// readAdapter finds out the targets from the names of a file's tensors, and
-// reads them.
-func readAdapter(a *policy.Adapter, f *safetensors.File, path string, c policy.Config) error {
+// layAdapterOut finds out the targets from the names of a file's tensors, and lists what
+// the adapter has, without data.
+func layAdapterOut(a *policy.Adapter, f *safetensors.File, path string, c policy.Config) error {
 	inLayers := map[string]map[int]bool{}
 	for _, info := range f.Tensors() {
 		part := adapterTensor().FindStringSubmatch(info.Name)
@@ -255,11 +265,5 @@ func readAdapter(a *policy.Adapter, f *safetensors.File, path string, c policy.C
 		return exitcode.Dataf("reading %q: %w", path, err)
 	}
 	a.Tensors = policy.LoRALayout(c, a.LoRA)
-	if err := readTensors(f, path, a.Tensors); err != nil {
-		return err
-	}
-	for i := range a.Tensors {
-		a.Tensors[i].DType = "" // adapters compute, learn and are saved in float32
-	}
 	return nil
 }

@@ -115,7 +115,7 @@ func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error
 	for _, f := range s.files {
 		for _, info := range f.Tensors() {
 			t := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
-			if err := s.Read(t.Data, t.Name, t); err != nil {
+			if err := s.Read(t.Data, t.Name, t, 0); err != nil {
 				return nil, 0, err
 			}
 			tensors = append(tensors, t)

@@ -81,6 +81,16 @@ func printTraffic(out io.Writer, all []stageTraffic) error {
 	return table.Flush()
 }
 
+// printWaves says what the tasks of rollouts read in each wave.
+func printWaves(out io.Writer, g graph.Graph, policy int64) error {
+	waves, shards := g.Waves(graph.StageRollout), g.Shards(graph.Node{Stage: graph.StageRollout, Iteration: 1})
+	if g.Recipe.Schedule.Iterations == 0 || waves == 1 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "rollout: each task of each wave (%d tasks, %d waves) opens the policy, %s: no task keeps its GPU while programs are scored. With fewer rollout.shards less is read, and a task of score has more programs; the results are the same.\n", shards, waves, size(policy))
+	return err
+}
+
 // digits writes a positive number with three digits, or all of those before the point.
 func digits(x float64) string {
 	if x >= 1000 {
@@ -89,11 +99,11 @@ func digits(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// partsHeld is what the tasks of an update in parts hold of the host's memory, in bytes. It is nil
+// partsHeld is what the tasks of an update in parts hold of the host's memory, in bytes. It is empty
 // for an update in one task, and for a policy that is not there.
 func partsHeld(g graph.Graph, folder string) (map[graph.Stage]int64, error) {
 	if !g.InParts() || folder == "" {
-		return nil, nil
+		return map[graph.Stage]int64{}, nil
 	}
 	p, err := learn.PartsOf(learn.SettingsOf(g.Recipe), folder)
 	if err != nil {
@@ -119,14 +129,20 @@ func checkHeld(g graph.Graph, held map[graph.Stage]int64) error {
 		"request more; tasks of gradient hold less with more schedule.gradient_shards, those of sum and apply with more schedule.apply_shards on smaller files: lathe policy convert --model %s --out FOLDER --max-file-mb 2000", g.Recipe.Policy.Path)
 }
 
-// spilled is what tasks hold of sums of gradients in the host's memory, by plans for a GPU, whose
-// works are called as stages are.
+// spilled is what tasks hold in the host's memory, by plans for a GPU, whose works are called
+// as stages are: sums of gradients and inputs of blocks that found no place on the GPU and, with
+// an optimizer, its state in float32 on its way from and to files.
 func spilled(plans []gpuPlan) map[graph.Stage]int64 {
 	held := map[graph.Stage]int64{}
 	for _, p := range plans {
-		if p.Plan != nil {
-			held[graph.Stage(p.Work)] = p.Plan.SpilledBytes
+		if p.Plan == nil {
+			continue
 		}
+		bytes := p.Plan.SpilledBytes
+		if p.Plan.StateBytes > 0 { // two moments, and masters where there are any
+			bytes += max(p.Plan.StateBytes, 2*p.Plan.GradientBytes)
+		}
+		held[graph.Stage(p.Work)] = bytes
 	}
 	return held
 }

@@ -72,10 +72,10 @@ Plans, not measurements: what a gradient task is given of a GPU's memory (78 GiB
 of the host's, and what an iteration moves through the file system, with its seconds at 2, 10 and 50 GB/s of all tasks together. Eight
 gradient tasks with 16 units, eight rollout tasks, one optimizer step, no KL term. *Full* trains every weight, with float32 gradients and
 optimizer state, in parts: 4 apply tasks, one for each file. *Adapter* has rank 64 on every projection; its optimizer's state stays on the
-GPU of one task. Sums of gradients that do not fit the GPU lie in the host's memory. A plan that is refused needs at least what it says, with all
+GPU of one task. Sums of gradients that do not fit the GPU lie in the host's memory, and so do the inputs of blocks where nothing else fits. A plan that is refused needs at least what it says, with all
 activations recomputed that can be.
 
-| policy | trained | weights | GPU | tokens | weights, GiB | gradients | sums | activations | head, other | total | sums in host memory | sum task, host | apply task, host | files, GB | at 2 GB/s, s | 10 | 50 |
+| policy | trained | weights | GPU | tokens | weights, GiB | gradients | sums | activations | head, other | total | sums and inputs in host memory | sum task, host | apply task, host | files, GB | at 2 GB/s, s | 10 | 50 |
 |---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 `
 
@@ -127,11 +127,8 @@ func TestLargePolicies(t *testing.T) {
 		g := graph.Graph{Dir: "/planned", Recipe: r}
 		held := map[graph.Stage]int64{}
 		if !c.adapter {
-			quarter, kept := int64(policy.ParameterCount(shape))/4, int64(3)
-			if c.dtype == "float32" {
-				kept = 2
-			}
-			parts := learn.Parts{Files: []int64{quarter, quarter, quarter, quarter}, Largest: int64(shape.VocabSize * shape.HiddenSize), Kept: kept, Models: 1}
+			quarter := int64(policy.ParameterCount(shape)) / 4
+			parts := learn.Parts{Files: []int64{quarter, quarter, quarter, quarter}, Largest: int64(shape.VocabSize * shape.HiddenSize), Models: 1}
 			held[graph.StageSum], held[graph.StageApply] = parts.Held(16, 4)
 		}
 		var total stageTraffic

@@ -25,6 +25,7 @@ type PolicyInspectOptions struct {
 	// auto for the GPU of this host; empty plans nothing. Recipe, Set and
 	// Tokens say what it plans for.
 	GPU string
+	CPU bool // plan the memory of tasks that train on the CPU
 	RecipeOptions
 	Tokens int // of the longest sequence that is learned from; 0 is as many as the policy takes
 }
@@ -39,9 +40,10 @@ func policyInspectCommand() *cli.Command {
 		Flags: []cli.Flag{
 			modelFlag(&o.Model), cmdline.JSONFlag(&o.JSON),
 			&cli.StringFlag{Name: "gpu", Usage: "plan GPU memory for this amount of free memory: `BYTES|auto`, such as 80e9, 80GB or 75GiB; auto reads it from this host's GPU", Destination: &o.GPU},
-			&cli.StringFlag{Name: "recipe", Usage: "with --gpu: plan for the settings of `RECIPE`; default: full training in the policy's own type", Destination: &o.Recipe},
+			&cli.BoolFlag{Name: "cpu", Usage: "plan the memory of tasks that train on the CPU", Destination: &o.CPU},
+			&cli.StringFlag{Name: "recipe", Usage: "with --gpu or --cpu: plan for the settings of `RECIPE`; default: full training in the policy's own type", Destination: &o.Recipe},
 			cmdline.SetFlag(&o.Set),
-			&cli.IntFlag{Name: "tokens", Usage: "with --gpu: longest training sequence in `TOKENS`; 0 means the policy's context", Destination: &o.Tokens},
+			&cli.IntFlag{Name: "tokens", Usage: "with --gpu or --cpu: longest training sequence in `TOKENS`; 0 means the policy's context, or with --cpu what the recipe bounds", Destination: &o.Tokens},
 		},
 		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyInspect(c.App.Writer, o) }),
 	})
@@ -69,6 +71,7 @@ type inspection struct {
 	SHA256        string                    `json:"model_sha256"`
 	Adapter       *adapterInspection        `json:"adapter"` // null unless the folder is an adapter's; all else is its base's
 	GPU           *gpuPlans                 `json:"gpu"`     // null without --gpu
+	CPU           *cpuPlans                 `json:"cpu"`     // null without --cpu
 	Source        *folder.Source            `json:"source"`  // null unless the weights, or those that they were trained from, were imported
 }
 
@@ -128,13 +131,18 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 	if x.Source, err = folder.ReadSource(base); err != nil {
 		return err
 	}
-	if x.GPU, err = o.planGPU(found.Config, found.Stored); err != nil {
+	if x.GPU, x.CPU, err = o.plan(found.Config, found.Stored); err != nil {
 		return err
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, x)
 	}
 	printInspection(out, x)
+	if x.CPU != nil {
+		if err := printCPU(out, x.CPU); err != nil {
+			return err
+		}
+	}
 	if x.GPU == nil {
 		return nil
 	}

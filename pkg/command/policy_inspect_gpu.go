@@ -18,6 +18,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/recipe"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
@@ -38,20 +39,55 @@ type gpuPlan struct {
 	Refused string     `json:"refused,omitempty"`
 }
 
-// planGPU plans what --gpu asks for, on a policy of a shape whose weights are
+// plan plans what --gpu and --cpu ask for, on a policy of a shape whose weights are
 // stored in types.
-func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, error) {
-	if o.GPU == "" {
+func (o PolicyInspectOptions) plan(config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, *cpuPlans, error) {
+	if o.GPU == "" && !o.CPU {
 		for _, given := range []struct {
 			name string
 			is   bool
 		}{{"recipe", o.Recipe != ""}, {"set", len(o.Set) > 0}, {"tokens", o.Tokens != 0}} {
 			if given.is {
-				return nil, cmdline.Misusef("--%s requires --gpu", given.name)
+				return nil, nil, cmdline.Misusef("--%s requires --gpu or --cpu", given.name)
 			}
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
+	settings, err := o.planned()
+	if err != nil {
+		return nil, nil, err
+	}
+	var onCPU *cpuPlans
+	if o.CPU {
+		onCPU = planCPU(settings, config, stored, o.Tokens)
+	}
+	if o.GPU == "" {
+		return nil, onCPU, nil
+	}
+	onGPU, err := o.planGPU(settings, config, stored)
+	return onGPU, onCPU, err
+}
+
+// planned are the settings that are planned for.
+func (o PolicyInspectOptions) planned() (recipe.Recipe, error) {
+	settings := recipe.Defaults()
+	if o.Recipe != "" {
+		resolved, err := o.load()
+		if err != nil {
+			return recipe.Recipe{}, err
+		}
+		settings = resolved.Recipe
+		if err := rundir.SettleApplyShards(&settings, o.Model); err != nil {
+			return recipe.Recipe{}, err
+		}
+	} else if len(o.Set) > 0 {
+		return recipe.Recipe{}, cmdline.Misusef("--set requires --recipe")
+	}
+	return settings, cmdline.AtLeast(0, "tokens", o.Tokens)
+}
+
+// planGPU plans what --gpu asks for.
+func (o PolicyInspectOptions) planGPU(settings recipe.Recipe, config policy.Config, stored map[safetensors.DType]int) (*gpuPlans, error) {
 	plans := &gpuPlans{}
 	if o.GPU == "auto" {
 		device, err := cuda.Find("", 0)
@@ -65,22 +101,6 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 			return nil, exitcode.Usagef("--gpu: %w", err)
 		}
 	}
-	settings := recipe.Defaults()
-	if o.Recipe != "" {
-		resolved, err := o.load()
-		if err != nil {
-			return nil, err
-		}
-		settings = resolved.Recipe
-		if err := rundir.SettleApplyShards(&settings, o.Model); err != nil {
-			return nil, err
-		}
-	} else if len(o.Set) > 0 {
-		return nil, cmdline.Misusef("--set requires --recipe")
-	}
-	if err := cmdline.AtLeast(0, "tokens", o.Tokens); err != nil {
-		return nil, err
-	}
 	var err error
 	plans.Plans, err = plansFor(settings, config, stored, o.Tokens, plans.FreeBytes)
 	return plans, err
@@ -91,8 +111,8 @@ func (o PolicyInspectOptions) planGPU(config policy.Config, stored map[safetenso
 func plansFor(r recipe.Recipe, config policy.Config, stored map[safetensors.DType]int, longest int, free int64) ([]gpuPlan, error) {
 	var plans []gpuPlan
 	beside := int64(0) // what a learn task has opened before
-	for _, work := range gpuWork(r, stored, longest) {
-		if work.name != "critic" {
+	for _, work := range engineWork(r, stored, longest) {
+		if work.name != criticWork {
 			beside = 0
 		}
 		planned, shape := gpuPlan{Work: work.name}, config
@@ -121,8 +141,20 @@ type work struct {
 	cuda.Case
 }
 
-// gpuWork lists the engines of a recipe's stages, as the stages open them.
-func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []work {
+// criticWork is what a critic that is a model of its own is called.
+const criticWork = "critic"
+
+// stage is the stage whose tasks open the engine.
+func (w work) stage() graph.Stage {
+	switch stage := graph.Stage(w.name); stage {
+	case graph.StageWarm, graph.StageGradient, graph.StageLearn, graph.StageRollout:
+		return stage
+	}
+	return graph.StageLearn
+}
+
+// engineWork lists the engines of a recipe's stages, as the stages open them.
+func engineWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []work {
 	var lora *policy.LoRA
 	if l := r.Policy.LoRA; l != nil {
 		lora = &policy.LoRA{Rank: l.Rank, Alpha: l.Alpha, Targets: policy.SortTargets(l.Targets), RankStabilized: l.RankStabilized}
@@ -167,7 +199,7 @@ func gpuWork(r recipe.Recipe, stored map[safetensors.DType]int, longest int) []w
 		}
 		head := plain.ValueHead
 		plain.ValueHead = true
-		add("critic", &r.Optimizer, workload)
+		add(criticWork, &r.Optimizer, workload)
 		plain.ValueHead = head
 	}
 	if workload, ok := learn.ReferenceWorkload(settings, learned); ok {

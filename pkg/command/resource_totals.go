@@ -3,7 +3,9 @@ package command
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -142,13 +144,39 @@ func (o LaunchOptions) printAsked(out io.Writer, g graph.Graph, policyFolder str
 	if err != nil {
 		return err
 	}
-	if err := printTraffic(out, trafficOf(g, versions.sizes(g.Recipe), held)); err != nil {
+	onCPU := cpuPlansOf(g, *shape, stored, p)
+	if onCPU != nil {
+		maps.Copy(held, onCPU.held(g.InParts()))
+	}
+	sizes := versions.sizes(g.Recipe)
+	if err := printTraffic(out, trafficOf(g, sizes, held)); err != nil {
 		return err
+	}
+	if err := printWaves(out, g, sizes.Policy); err != nil {
+		return err
+	}
+	if onCPU != nil {
+		if err := printCPU(out, onCPU); err != nil {
+			return err
+		}
 	}
 	if err := checkHeld(g, held); err != nil {
-		return err
+		if o.Executor == "slurm" {
+			return err
+		}
+		printNotes(os.Stderr, []string{"Slurm would end tasks that hold more than they request: " + err.Error()})
 	}
 	return printGPUMemory(out, g.Recipe, *shape, stored, p)
+}
+
+// cpuPlansOf plans the tasks that train, where they run on the CPU as far as is known: nil
+// for those that request a GPU, or may find one.
+func cpuPlansOf(g graph.Graph, c policy.Config, stored map[safetensors.DType]int, p site.Profile) *cpuPlans {
+	asked := g.Request(graph.StageLearn).GPUs + g.Request(graph.StageGradient).GPUs
+	if b := g.Recipe.Policy.Backend; b == backend.CUDA || b != backend.CPU && asked+p.GPUs+int(p.GPUMemoryGB) > 0 {
+		return nil
+	}
+	return planCPU(g.Recipe, c, stored, 0)
 }
 
 func siteRoom(p site.Profile) string {

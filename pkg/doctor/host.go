@@ -17,6 +17,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/plural"
+	"github.com/lathe-rl/lathe/pkg/policy/backend"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
 )
 
@@ -41,6 +42,7 @@ type Host struct {
 	Monitor      Monitor  `json:"monitor"`
 
 	GPUProgram *GPUProgram `json:"gpu_program,omitempty"` // nil where there is no GPU
+	Engine     *Engine     `json:"engine,omitempty"`      // nil where there is no GPU software
 }
 
 // LookAtHost asks this machine. Its lathe-monitor is that of the folder of binaries, or
@@ -83,6 +85,7 @@ func LookAtHost(ctx context.Context, binaries string) Host {
 	}
 	h.Monitor = lookAtMonitor(ctx, binaries)
 	h.GPUProgram = lookAtGPUProgram(ctx, "", sandbox.Run)
+	h.Engine = h.lookAtEngine(backend.FindGPU)
 	return h
 }
 
@@ -209,6 +212,7 @@ func (h Host) reportOn(r *Report) {
 	r.add(about+", GPU software", level, gpu, "/proc/driver/nvidia/version and the library folders of the node")
 	h.reportGPUs(r, about)
 	h.reportGPUProgram(r, about)
+	h.reportEngine(r, about)
 	gives, level := h.Sandbox, OK
 	if len(h.NoProtection) > 0 {
 		gives, level = "without "+strings.Join(h.NoProtection, ", ")+", see lathe-score sandbox; available: "+h.Sandbox, Note

@@ -392,11 +392,12 @@ type Schedule struct {
 	GradientFanIn int `yaml:"gradient_fan_in"`
 	// ApplyShards is the number of array tasks that apply the gradients of an optimizer
 	// step, each to whole files of the policy, with their part of the optimizer's state:
-	// a task holds the state of one file and needs no GPU. 1 applies them in the task
+	// a task reads and writes them piece by piece and needs no GPU. 1 applies them in the task
 	// that learns; auto is 1 where weights, gradients and optimizer state fit the learn task,
 	// in its memory or into 60 GiB of its GPU, and else a task for each file, 16 at most, found
 	// when the run is made and written into its recipe. A policy in one file is not divided
-	// (lathe policy convert --max-file-mb divides it). No number changes a result.
+	// (lathe policy convert --max-file-mb divides it); with an adapter, which is one file, 2
+	// has none of these tasks open the policy that it adapts. No number changes a result.
 	ApplyShards ApplyShards `yaml:"apply_shards"`
 	// MicroBatchTokens bounds the tokens of one forward and backward pass,
 	// but for a sequence that is longer; 0 leaves them to the engine, which on

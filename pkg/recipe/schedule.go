@@ -74,8 +74,8 @@ func (r *Recipe) SettleApplyShards(bytes int64, files int) {
 	}
 }
 
-// mayApplyInParts reports whether the policy is one whose gradients several tasks can apply:
-// an adapter and a policy that the run makes are one small file.
+// mayApplyInParts reports whether auto divides the policy's updates: an adapter and a policy
+// that the run makes are one small file.
 func (r *Recipe) mayApplyInParts() bool { return r.Policy.LoRA == nil && r.Policy.New == nil }
 
 // BatchSegments is after how many retained segments a batch is closed; 0 for each

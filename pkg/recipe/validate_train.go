@@ -97,13 +97,8 @@ func (r *Recipe) checkSchedule(c *config.Checker) {
 		c.Add("schedule.gradient_shards", s.GradientShards, "must not be above schedule.gradient_units %d", s.GradientUnits)
 	}
 	c.AtLeast("schedule.gradient_fan_in", s.GradientFanIn, 2)
-	if s.ApplyShards != ApplyAuto && c.Between("schedule.apply_shards", int(s.ApplyShards), 1, 1<<12) && s.ApplyShards > 1 {
-		switch {
-		case r.Policy.LoRA != nil:
-			c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 under policy.lora: an adapter is one small file")
-		case r.Policy.New != nil:
-			c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 with policy.new: such a policy is one small file")
-		}
+	if s.ApplyShards != ApplyAuto && c.Between("schedule.apply_shards", int(s.ApplyShards), 1, 1<<12) && s.ApplyShards > 1 && r.Policy.New != nil {
+		c.Add("schedule.apply_shards", s.ApplyShards, "must be 1 with policy.new: such a policy is one small file")
 	}
 	micro := c.AtLeast("schedule.micro_batch_tokens", s.MicroBatchTokens, 0)
 	if c.AtLeast("schedule.shared_prompt_tokens", s.SharedPromptTokens, 0) && micro && s.MicroBatchTokens > 0 && s.SharedPromptTokens > s.MicroBatchTokens {

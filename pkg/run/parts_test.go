@@ -81,6 +81,20 @@ func TestRunInParts(t *testing.T) {
 			t.Errorf("resumed: %v", err)
 		}
 	})
+	t.Run("adapter", func(t *testing.T) {
+		adapted := []string{
+			"policy.new=null", "policy.path=" + folder, "warm_start.steps=0", "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0", "evaluation.problems=2",
+			"schedule.iterations=2",
+		}
+		one := runtest.Finish(t, runtest.Smoke(), adapted...)
+		r := runtest.Finish(t, runtest.Smoke(), append(adapted, "schedule.apply_shards=2", "schedule.gradient_shards=2")...)
+		runtest.Verified(t, r)
+		for version := 1; version <= 2; version++ {
+			if want, got := runtest.Digest(t, one.Dir.Policy(version)), runtest.Digest(t, r.Dir.Policy(version)); want != got {
+				t.Errorf("in parts adapter %d is %s, want %s", version, got, want)
+			}
+		}
+	})
 	t.Run("pruned, restored", func(t *testing.T) {
 		r := runtest.Finish(t, runtest.Smoke(), append(settings, "schedule.keep_every=2")...)
 		same(t, r, 2)

@@ -42,37 +42,25 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 // they need not be in memory together: read fills dst with the elements from..
 // of tensor index.
 func WriteFrom(w io.Writer, tensors []Info, metadata map[string]string, read func(dst []float32, index, from int) error) error {
-	header, err := header(tensors, metadata)
+	header, _, err := header(tensors, metadata)
 	if err != nil {
-		return err
-	}
-	var prefix [8]byte
-	binary.LittleEndian.PutUint64(prefix[:], uint64(len(header)))
-	if _, err := w.Write(prefix[:]); err != nil {
 		return err
 	}
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
 	values := make([]float32, 1<<16)
-	raw := make([]byte, 4*len(values))
+	var raw []byte
 	for i, t := range tensors {
-		d := cmp.Or(t.DType, F32)
-		narrow, width, limit := conversions[d].narrow, d.Bytes(), conversions[d].limit
 		for done := 0; done < t.Elements(); {
 			part := values[:min(len(values), t.Elements()-done)]
 			if err := read(part, i, done); err != nil {
 				return fmt.Errorf("writing tensor %q: %w", t.Name, err)
 			}
-			if d != F32 {
-				for j, x := range part {
-					if (x >= limit || x <= -limit) && !math.IsInf(float64(x), 0) {
-						return exitcode.Dataf("writing tensor %q: element %d is %g, which %s cannot hold", t.Name, done+j, x, d)
-					}
-				}
+			if raw, err = t.encode(raw, part, done); err != nil {
+				return err
 			}
-			narrow(raw, part)
-			if _, err := w.Write(raw[:width*len(part)]); err != nil {
+			if _, err := w.Write(raw); err != nil {
 				return fmt.Errorf("writing tensor %q: %w", t.Name, err)
 			}
 			done += len(part)
@@ -81,10 +69,32 @@ func WriteFrom(w io.Writer, tensors []Info, metadata map[string]string, read fun
 	return nil
 }
 
-// header is the JSON header, padded with spaces so that the data starts at a
-// multiple of eight bytes, as the reference implementation does.
-func header(tensors []Info, metadata map[string]string) ([]byte, error) {
+// encode gives the bytes of elements from.. of a tensor, in raw if it has room.
+func (i Info) encode(raw []byte, values []float32, from int) ([]byte, error) {
+	d := cmp.Or(i.DType, F32)
+	if limit := conversions[d].limit; d != F32 {
+		for j, x := range values {
+			if (x >= limit || x <= -limit) && !math.IsInf(float64(x), 0) {
+				return nil, exitcode.Dataf("writing tensor %q: element %d is %g, which %s cannot hold", i.Name, from+j, x, d)
+			}
+		}
+	}
+	if n := d.Bytes() * len(values); cap(raw) < n {
+		raw = make([]byte, n)
+	} else {
+		raw = raw[:n]
+	}
+	conversions[d].narrow(raw, values)
+	return raw, nil
+}
+
+// header is the length of the JSON header and the header, padded with spaces so that the
+// data starts at a multiple of eight bytes, as the reference implementation does. placed
+// are the tensors with their places in the data.
+func header(tensors []Info, metadata map[string]string) (raw []byte, placed []Info, err error) {
+	const prefixBytes = 8
 	var b bytes.Buffer
+	b.Write(make([]byte, prefixBytes))
 	separator := byte('{')
 	if len(metadata) > 0 {
 		b.WriteString(`{"__metadata__":`)
@@ -96,7 +106,7 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	for _, t := range tensors {
 		d := cmp.Or(t.DType, F32)
 		if seen[t.Name] || !d.Float() {
-			return nil, exitcode.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
+			return nil, nil, exitcode.Bugf("writing tensor %q as %q: the name is taken, or the type is not written", t.Name, d)
 		}
 		seen[t.Name] = true
 		end := at + int64(d.Bytes())*int64(t.Elements())
@@ -105,6 +115,8 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 		fmt.Fprintf(&b, `:{"dtype":"%s","shape":`, d)
 		writeJSON(&b, append([]int{}, t.Shape...)) // [] for a scalar, not null
 		fmt.Fprintf(&b, `,"data_offsets":[%d,%d]}`, at, end)
+		t.DType, t.begin, t.end = d, at, end
+		placed = append(placed, t)
 		at = end
 		separator = ','
 	}
@@ -115,7 +127,8 @@ func header(tensors []Info, metadata map[string]string) ([]byte, error) {
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
 	}
-	return b.Bytes(), nil
+	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-prefixBytes))
+	return b.Bytes(), placed, nil
 }
 
 func writeJSON(b *bytes.Buffer, value any) {

@@ -50,7 +50,9 @@ func (w *FolderWriter) Abort() error {
 }
 
 // Commit seals the folder and returns the manifest that is in place: the
-// given one, completed, or an earlier writer's that seals the same name.
+// given one, completed, or an earlier writer's that seals the same name. Every file is read
+// back once, after it has been made durable: its digest is that of what was read, or, of
+// an adopted file, compared with it.
 func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	defer phase.Enter(phase.Seal)()
 	if w.done {
@@ -59,6 +61,13 @@ func (w *FolderWriter) Commit(m Manifest) (Manifest, error) {
 	w.done = true
 	c := &tempFolder{path: w.path, temp: w.temp, attempt: w.attempt}
 	defer c.remove()
+	if len(w.known) == 0 { // else the digests of some files are not of what is read here
+		info, err := os.Lstat(w.temp)
+		if err != nil {
+			return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
+		}
+		c.measured = info
+	}
 	if err := syncTree(w.temp); err != nil {
 		return Manifest{}, fmt.Errorf("writing %q: %w", w.path, err)
 	}
@@ -123,9 +132,19 @@ type tempFolder struct {
 	temp    string
 	attempt Attempt
 	gone    bool // renamed away
+
+	measured fs.FileInfo // of the folder whose files are all digested as they are on disk; nil for other folders
 }
 
 func (t *tempFolder) held() bool { return !t.gone }
+
+func (t *tempFolder) placed() bool {
+	if !t.gone || t.measured == nil {
+		return false
+	}
+	info, err := os.Lstat(t.path)
+	return err == nil && os.SameFile(info, t.measured)
+}
 
 // put renames the folder to its final name. Renaming a folder never replaces
 // one that holds files.

@@ -175,3 +175,32 @@ func TestPlace(t *testing.T) {
 		t.Fatalf("%v is left beside the folder, %v", entries, err)
 	}
 }
+
+// A folder that its writer has put in place is read back once, when it is digested; one that
+// somebody else put there, or whose files came with their digests, is read again.
+func TestPlacedFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "folder")
+	folder := func(name string) *tempFolder {
+		temp := filepath.Join(dir, name)
+		must.Do(t, os.Mkdir(temp, 0o777))
+		must.Do(t, os.WriteFile(filepath.Join(temp, "file"), []byte(name), 0o666))
+		return &tempFolder{path: path, temp: temp, attempt: testAttempt, measured: must.Get(os.Lstat(temp))(t)}
+	}
+	own, other := folder("own"), folder("other")
+	if own.placed() {
+		t.Error("it has not been put in place")
+	}
+	if won := must.Get(own.put())(t); !won || !own.placed() || other.placed() {
+		t.Errorf("put in place: %v, own %v, other %v", won, own.placed(), other.placed())
+	}
+	must.Do(t, other.replace())
+	if own.placed() || !other.placed() {
+		t.Errorf("replaced: own %v, other %v", own.placed(), other.placed())
+	}
+	other.measured = nil
+	if other.placed() {
+		t.Error("its digests are not of what was read back")
+	}
+}

@@ -31,7 +31,7 @@ func CheckOutput(path string, kind Kind) (there bool, err error) {
 	case err != nil && !absent:
 		return false, err
 	}
-	agreed, raw, data, err := look(path, -1)
+	agreed, raw, data, err := look(path, (*tempFile)(nil), Manifest{Bytes: -1}) // nothing is placed
 	if err != nil || agreed != nil {
 		return agreed != nil, err
 	}

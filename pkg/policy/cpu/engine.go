@@ -164,7 +164,7 @@ func New(source policy.Source, options Options) (*Engine, error) {
 	e.pass = newPass(e, e.threads, e.train)
 	e.head.rows = []int32{} // nil would be all tokens
 	e.stretchKeys = 64 * pageTokens
-	e.limits = e.defaultLimits()
+	e.limits = limitsOf(config, e.train, len(e.grads.data), e.model.head.weight.packed.Bytes())
 	return e, nil
 }
 

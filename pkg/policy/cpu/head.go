@@ -36,16 +36,11 @@ func (h *head) setTargets(batch policy.Batch, from, to int) {
 	}
 }
 
-// chunkRows is the number of targets of a chunk.
-func (e *Engine) chunkRows() int {
-	return max(1, e.limits.headRows, e.limits.logits/e.config.VocabSize)
-}
-
 // chunks calls f for consecutive ranges of targets with their logits (to-from,
 // V).
 func (h *head) chunks(p *pass, recompute bool, f func(from, to int, logits []float32)) {
 	c := p.e.config
-	size, m := p.e.chunkRows(), len(h.targets)
+	size, m := p.e.limits.chunkRows(c), len(h.targets)
 	for from := 0; from < m; from += size {
 		to := min(m, from+size)
 		logits := h.logits
@@ -70,7 +65,7 @@ func (h *head) forward(p *pass, s policy.Sampling, logProbs, entropy []float32) 
 	h.rstd = grow(h.rstd, m)
 	h.entropy = grow(h.entropy, m)
 	h.kept = p.train && m*c.VocabSize <= p.e.limits.keptLogits
-	room := min(m, p.e.chunkRows())
+	room := min(m, p.e.limits.chunkRows(c))
 	if h.kept {
 		room = m
 	}

@@ -102,15 +102,19 @@ const (
 )
 
 func newPass(e *Engine, threads int, train bool) *pass {
-	p := &pass{
-		e: e, threads: threads, train: train, blockRow: smallBlock,
+	return &pass{
+		e: e, threads: threads, train: train, blockRow: blockRows(e.config),
 		layers:  make([]layerActivations, e.config.NumHiddenLayers),
 		workers: make([]workerScratch, threads),
 	}
-	if 4*2*e.config.IntermediateSize*e.config.HiddenSize > cachedWeights {
-		p.blockRow = largeBlock
+}
+
+// blockRows is the number of rows of a block.
+func blockRows(c policy.Config) int {
+	if 4*2*c.IntermediateSize*c.HiddenSize > cachedWeights {
+		return largeBlock
 	}
-	return p
+	return smallBlock
 }
 
 // allocate makes room for N tokens.

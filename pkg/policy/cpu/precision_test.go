@@ -407,7 +407,7 @@ func TestLongSequencesKeepLittle(t *testing.T) {
 	c.NumHiddenLayers, c.HiddenSize, c.IntermediateSize, c.MaxPositionEmbeddings = 24, 64, 256, 2048
 	const n = 2048
 	e := precise(t, c, "float32", 2, true)
-	dense := e.layerBytesPerToken() * c.NumHiddenLayers * n
+	dense := layerBytesPerToken(c) * c.NumHiddenLayers * n
 	e.limits.chunkTokens = 500
 	batch := policytest.Batch(c, 1, n)
 	bytes := allocated(func() {

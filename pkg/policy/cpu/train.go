@@ -40,29 +40,33 @@ const (
 // cachedHead is the size of a head that stays in the last-level cache.
 const cachedHead = 16 << 20 // bytes
 
-func (e *Engine) defaultLimits() limits {
-	c := e.config
-	perLayer := e.layerBytesPerToken()
+// limitsOf are those of an engine of a policy, of which so many elements are trained and
+// whose head has so many bytes.
+func limitsOf(c policy.Config, train bool, trained, headBytes int) limits {
+	perLayer := layerBytesPerToken(c)
 	l := limits{
 		chunkTokens: max(1, inferenceBytes/perLayer),
 		logits:      1 << 20,
 		headRows:    16,
 		// A quarter of what the gradients take, if that is more.
-		keptLogits:    max(32<<20, len(e.grads.data)/4),
+		keptLogits:    max(32<<20, trained/4),
 		prefillTokens: min(2048, max(4, inferenceBytes/perLayer/pageTokens)*pageTokens),
 		sampledLogits: 16 << 20,
 		ownWeights:    8 << 20,
 	}
-	if e.train {
+	if train {
 		l.chunkTokens = max(1, denseBytes/(perLayer*c.NumHiddenLayers))
 		// The inputs of all blocks, the activations of one, and their gradients.
 		l.sparseTokens = sparseBytes / (4*c.NumHiddenLayers*c.HiddenSize + 2*perLayer)
 	}
-	if e.model.head.weight.packed.Bytes() > cachedHead {
+	if headBytes > cachedHead {
 		l.headRows = largeBlock
 	}
 	return l
 }
+
+// chunkRows is the number of targets whose logits are computed at a time.
+func (l limits) chunkRows(c policy.Config) int { return max(1, l.headRows, l.logits/c.VocabSize) }
 
 // lastForward is what Backward needs of the last Forward, beside activations.
 type lastForward struct {
@@ -77,8 +81,7 @@ type lastForward struct {
 type chunk struct{ from, to int }
 
 // layerBytesPerToken is the size of one token's activations in one layer.
-func (e *Engine) layerBytesPerToken() int {
-	c := e.config
+func layerBytesPerToken(c policy.Config) int {
 	stream := 2 * c.HiddenSize
 	if c.Norms.After() {
 		stream *= 2

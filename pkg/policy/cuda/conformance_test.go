@@ -17,9 +17,10 @@ func TestConformance(t *testing.T) {
 		"small chunks": func(b *cuda.Budgets) { b.HeadTokens = cuda.RowAlign },
 		"norms again":  func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeMLP },
 		"blocks again": func(b *cuda.Budgets) { b.Recompute = cuda.RecomputeBlock },
+		"offloaded":    func(b *cuda.Budgets) { b.Recompute, b.MLPTokens = cuda.Offload, 2*cuda.RowAlign },
 	}
 	policytest.Conform(t, policytest.Backend{
-		Ways: []string{"one pass", "small passes", "small chunks", "norms again", "blocks again"},
+		Ways: []string{"one pass", "small passes", "small chunks", "norms again", "blocks again", "offloaded"},
 		Open: func(t testing.TB, way string, source policy.Source, o policytest.Options) (*policy.Engine, error) {
 			options := cuda.Options{
 				Library: policytest.Library(t), Train: o.Train, DType: o.DType, State: o.State, Adapter: o.Adapter, ValueHead: o.ValueHead,

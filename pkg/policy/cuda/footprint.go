@@ -155,13 +155,29 @@ func footprint(s shape, b Budgets) Footprint {
 		gradients.take(int64(s.config.VocabSize)*w.hidden, 4)
 	}
 	f.WeightBytes, f.GradientBytes, f.StateBytes = int64(weights), int64(gradients), int64(state)
-	f.SumBytes, f.SpilledBytes = int64(b.GradientSums)*int64(sum), int64(b.SpilledSums)*int64(sum)
+	f.SumBytes, f.SpilledBytes = int64(b.GradientSums)*int64(sum), int64(b.SpilledSums)*int64(sum)+s.offloaded(b, w)
 	if b.Slots > 0 {
 		var cache arena
 		cache.take(int64(s.config.NumHiddenLayers)*2*int64(b.CachePages)*pageTokens*w.key, w.bytes)
 		f.CacheBytes = int64(cache)
 	}
 	return f
+}
+
+// offloaded is what the inputs of blocks take of the host's memory, but for the last's.
+func (s shape) offloaded(b Budgets, w widths) int64 {
+	if !s.train || b.Recompute != Offload {
+		return 0
+	}
+	return int64(s.config.NumHiddenLayers-1) * int64(b.PassTokens) * w.hidden * w.bytes
+}
+
+// mlpRows are the rows of the MLP's inner activations that are there at a time.
+func (s shape) mlpRows(b Budgets) int64 {
+	if kept := s.train && b.Recompute < RecomputeBlock; kept || b.MLPTokens == 0 {
+		return int64(b.PassTokens)
+	}
+	return int64(min(b.MLPTokens, b.PassTokens))
 }
 
 // blockLimit is the number of blocks of rows in a pass, at most.
@@ -179,22 +195,22 @@ func (s shape) activations(b Budgets, w widths) arena {
 	var a arena
 	t := func(count int64) { a.take(count, w.bytes) }
 	float := func(count int64) { a.take(count, 4) }
-	rows := int64(b.PassTokens)
+	rows, inner := int64(b.PassTokens), s.mlpRows(b)
 	for layer := range s.config.NumHiddenLayers {
 		if rows == 0 {
 			break
 		}
 		// What a layer does not own is the first layer's.
 		first := layer == 0
-		if first || s.train {
+		if first || s.train && b.Recompute != Offload {
 			t(rows * w.hidden) // the residual stream before the block
 		}
 		if first || s.train && b.Recompute == KeepAll {
 			t(rows * w.hidden) // the norms' outputs
 			t(rows * w.hidden)
-			t(rows * w.inner) // SwiGLU's
+			t(inner * w.inner) // SwiGLU's
 		}
-		if first || s.train && b.Recompute != RecomputeBlock {
+		if first || s.train && b.Recompute < RecomputeBlock {
 			float(rows)
 			float(rows)
 			t(rows * w.qkv)
@@ -203,7 +219,7 @@ func (s shape) activations(b Budgets, w widths) arena {
 			if s.train {
 				t(rows * w.hidden) // the residual stream after attention
 			}
-			t(rows * 2 * w.inner)
+			t(inner * 2 * w.inner)
 			if s.train && s.config.QKNorm != policy.QKNormNone {
 				t(rows * (w.query + w.key))
 				float(rows * (w.heads + w.kvHeads))
@@ -221,7 +237,7 @@ func (s shape) activations(b Budgets, w widths) arena {
 		t(rows * w.hidden) // gradients
 		t(rows * w.query)
 		t(rows * w.qkv)
-		t(rows * w.inner)
+		t(inner * w.inner)
 		float(rows * w.heads)
 		if s.lora == nil {
 			widest := w.hidden

@@ -202,10 +202,12 @@ func TestPlanIsWhatEnginesTake(t *testing.T) {
 				budgets(nil),
 				{PassTokens: 80, PassSequences: 3, HeadTokens: 32, Recompute: cuda.RecomputeMLP},
 				{PassTokens: 336, PassSequences: 1, HeadTokens: 16, Recompute: cuda.RecomputeBlock},
+				{PassTokens: 96, PassSequences: 2, MLPTokens: 32, HeadTokens: 16, Recompute: cuda.Offload, SpilledSums: 1},
+				{PassTokens: 96, PassSequences: 2, MLPTokens: 32, HeadTokens: 16},
 				{PassTokens: 80, PassSequences: 1, HeadTokens: 16, GradientSums: 2, SpilledSums: 3},
 				{Slots: 3, CachePages: 5, PrefillTokens: 50},
 			} {
-				if b.GradientSums > 0 && !options.Train {
+				if b.GradientSums+b.SpilledSums > 0 && !options.Train {
 					continue
 				}
 				e := open(t, c, weights, options, b)

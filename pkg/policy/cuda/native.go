@@ -77,16 +77,17 @@ const (
 	KeepAll        Recompute = 0 // everything
 	RecomputeMLP   Recompute = 1 // norms and SwiGLU are computed again
 	RecomputeBlock Recompute = 2 // only the inputs of blocks are kept
+	Offload        Recompute = 3 // and those in page-locked memory of the host
 )
 
 // MarshalText names the mode as eng_recompute does.
 func (r Recompute) MarshalText() ([]byte, error) {
-	return []byte([...]string{"keep", "recompute_mlp", "recompute_block"}[r]), nil
+	return []byte([...]string{"keep", "recompute_mlp", "recompute_block", "offload"}[r]), nil
 }
 
 // String says what is computed again.
 func (r Recompute) String() string {
-	return [...]string{"nothing", "norms and SwiGLU", "whole blocks"}[r]
+	return [...]string{"nothing", "norms and SwiGLU", "whole blocks", "whole blocks, from inputs in the host's memory"}[r]
 }
 
 // settings are an eng_config.
@@ -101,6 +102,7 @@ type Budgets struct {
 	PassTokens    int       `json:"pass_tokens"`    // rows of one pass: each sequence's tokens rounded up to 16
 	PassSequences int       `json:"pass_sequences"` // sequences of one pass
 	Recompute     Recompute `json:"recompute"`      // what a backward pass computes again
+	MLPTokens     int       `json:"mlp_tokens"`     // rows of the MLP at a time where it is not kept; 0 for all
 	HeadTokens    int       `json:"head_tokens"`    // rows of logits at a time
 	Slots         int       `json:"slots"`          // responses that are under way at once
 	CachePages    int       `json:"cache_pages"`    // of 64 tokens, for keys and values

@@ -28,6 +28,7 @@ var (
 	_ = [1]struct{}{}[int(statusDevice)-C.ENG_DEVICE]
 	_ = [1]struct{}{}[int(bfloat16Type)-C.ENG_BF16]
 	_ = [1]struct{}{}[int(RecomputeBlock)-C.ENG_RECOMPUTE_BLOCK]
+	_ = [1]struct{}{}[int(Offload)-C.ENG_OFFLOAD]
 	_ = [1]struct{}{}[int(roleDown)-C.ENG_DOWN]
 	_ = [1]struct{}{}[int(roleLoRAA)-C.ENG_LORA_A]
 	_ = [1]struct{}{}[int(roleLoRAB)-C.ENG_LORA_B]
@@ -99,7 +100,7 @@ func (l loaded) open(device int, s settings) (native, error) {
 
 		dtype: C.eng_dtype(s.dtype), state_dtype: C.eng_dtype(s.state), train: flag(s.train), value_head: flag(s.valueHead),
 
-		pass_tokens: C.int32_t(s.PassTokens), pass_sequences: C.int32_t(s.PassSequences), recompute: C.eng_recompute(s.Recompute),
+		pass_tokens: C.int32_t(s.PassTokens), pass_sequences: C.int32_t(s.PassSequences), recompute: C.eng_recompute(s.Recompute), mlp_tokens: C.int32_t(s.MLPTokens),
 		head_tokens: C.int32_t(s.HeadTokens), slots: C.int32_t(s.Slots), cache_pages: C.int32_t(s.CachePages),
 		prefill_tokens: C.int32_t(s.PrefillTokens), gradient_sums: C.int32_t(s.GradientSums), spilled_sums: C.int32_t(s.SpilledSums),
 	}

@@ -169,6 +169,38 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 	}
 }
 
+// Heads of 64 and 128, which published policies have, go through attention's tiles for them:
+// over more than two blocks of keys, against the CPU engine, which computes attention by
+// another program.
+func TestWideHeadsAgainstCPU(t *testing.T) {
+	for _, width := range []int{64, 128} {
+		for _, c := range []struct {
+			dtype             safetensors.DType
+			values, gradients float64
+		}{{safetensors.F32, closeValues, closeGradients}, {safetensors.BF16, 0.01, 0.06}} {
+			t.Run(fmt.Sprintf("%s %d", c.dtype, width), func(t *testing.T) {
+				shape := small(func(c *policy.Config) {
+					c.NumHiddenLayers, c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim, c.MaxPositionEmbeddings = 1, 2, 1, width, 256
+				})
+				weights := tuned(t, shape)
+				gpu := open(t, shape, weights, cuda.Options{Train: true, DType: c.dtype}, budgets(nil))
+				reference := openCPU(t, shape, weights, cpu.Options{Threads: 1, Train: true, DType: c.dtype})
+				batch := policytest.Batch(shape, 3, 5, 150)
+				s := policy.Sampling{Temperature: 1}
+				logProbs, _ := forward(t, gpu, batch, s)
+				want, _ := forward(t, reference, batch, s)
+				if d := difference(logProbs, want); d > c.values {
+					t.Errorf("log-probabilities differ by %.2g", d)
+				}
+				given := policy.Coefficients{LogProb: policytest.Coefficients(batch, 1)}
+				backward(t, gpu, given)
+				backward(t, reference, given)
+				closeTensors(t, "gradient", gpu.Gradients(), reference.Gradients(), c.gradients)
+			})
+		}
+	}
+}
+
 // A low-rank adapter with the value head is trained and the base is not; off,
 // the engine is the base's.
 func TestAdapterAgainstCPU(t *testing.T) {

@@ -20,7 +20,7 @@ type Footprint struct {
 	HeadBytes       int64 `json:"head_bytes"` // logits of one chunk, and what belongs to them
 	CacheBytes      int64 `json:"cache_bytes"`
 	OtherBytes      int64 `json:"other_bytes"`
-	SpilledBytes    int64 `json:"spilled_bytes"` // of more partial sums, in page-locked memory of the host
+	SpilledBytes    int64 `json:"spilled_bytes"` // of more partial sums and of inputs of blocks, in page-locked memory of the host
 }
 
 // Total is the sum of what is on the device.
@@ -48,7 +48,10 @@ func (p Plan) String() string {
 	}
 	text += fmt.Sprintf(", partial sums of gradients: %d", p.GradientSums)
 	if p.SpilledSums > 0 {
-		text += fmt.Sprintf(" and %d in the host's memory (%s)", p.SpilledSums, gigabytes(p.SpilledBytes))
+		text += fmt.Sprintf(" and %d in the host's memory", p.SpilledSums)
+	}
+	if p.SpilledBytes > 0 {
+		text += fmt.Sprintf(" (%s of it)", gigabytes(p.SpilledBytes))
 	}
 	return text
 }
@@ -100,6 +103,8 @@ const (
 	bestPassTokens = 16384
 	// leastPassTokens is where a smaller pass is worse than computing more again.
 	leastPassTokens = 4096
+	// mlpTokens are rows enough for products of the MLP.
+	mlpTokens = 4096
 	// headChunkBytes is what the logits of one chunk take, about.
 	headChunkBytes = 256 << 20
 	// maxSlots is where decoding stops to gain from more sequences at once.
@@ -132,7 +137,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	}
 	least := b.withPass(wanted, s)
 	if s.train {
-		least.Recompute = RecomputeBlock
+		least.Recompute = Offload
 	}
 	available := (bytes - besideBytes) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
@@ -148,13 +153,15 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 func (b Budgets) withPass(rows int, s shape) Budgets {
 	b.PassTokens = rows
 	b.PassSequences = max(1, rows/passSequenceTokens, b.group)
+	b.MLPTokens = min(rows, mlpTokens)
 	perRow := int64(s.config.VocabSize) * s.dtype.bytes()
 	b.HeadTokens = min(rows, max(rowAlign, int(headChunkBytes/perRow)/rowAlign*rowAlign))
 	return b
 }
 
 // growPass finds the mode and the size of a pass, and where partial sums are: the
-// least that is computed again with which a pass of a good size fits; as many
+// least that is computed again with which a pass of a good size fits, with inputs of blocks
+// in the host's memory if the longest sequence fits no other way; as many
 // sums on the device as fit beside that, the others on the host; and then the
 // largest pass up to what is wanted.
 func growPass(s shape, b Budgets, w policy.Workload, least int, available int64) Budgets {
@@ -176,6 +183,9 @@ func growPass(s shape, b Budgets, w policy.Workload, least int, available int64)
 		if b.Recompute = mode; fits(enough) {
 			break
 		}
+	}
+	if s.train && !fits(least) { // copies over the bus take time: only what fits no other way takes it
+		b.Recompute = Offload
 	}
 	if !s.train {
 		return b.withPass(largest(least, best, fits), s)

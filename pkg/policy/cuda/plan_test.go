@@ -129,6 +129,31 @@ func TestPlansFit(t *testing.T) {
 	})
 }
 
+// Inputs of blocks go to the host's memory where the longest sequence fits no other way: an
+// adapter of 32 billion weights at 20,000 tokens takes 62.0 GiB for weights, and 12 GiB for
+// the inputs of 63 blocks, of 5,120 numbers in bfloat16.
+func TestInputsAreOffloadedLast(t *testing.T) {
+	c := policy.Config{
+		Architecture: policy.Qwen2, BOSTokenID: -1, VocabSize: 152064, HiddenSize: 5120, IntermediateSize: 27648, NumHiddenLayers: 64, NumAttentionHeads: 40, NumKeyValueHeads: 8, HeadDim: 128,
+		MaxPositionEmbeddings: 40960, RMSNormEps: 1e-5, RopeTheta: 1e6, QKVBias: true,
+	}
+	lora := policy.LoRA{Rank: 64, Alpha: 64, Targets: policy.LoRATargets()}
+	k := Case{DType: safetensors.BF16, Train: true, LoRA: &lora, Workload: policy.Workload{Longest: 20000, Gradients: true}}
+	for gigabytes, want := range map[int64]Recompute{78: Offload, 90: RecomputeBlock} {
+		p, err := PlanFor(c, k, gigabytes*gib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spilled := int64(0)
+		if want == Offload {
+			spilled = 63 * int64(p.PassTokens) * 5120 * 2
+		}
+		if p.Recompute != want || p.PassTokens < 20000 || p.SpilledBytes != spilled {
+			t.Errorf("%d GiB: %s, passes of %d, %d bytes on the host, want %s and %d", gigabytes, p.Recompute, p.PassTokens, p.SpilledBytes, want, spilled)
+		}
+	}
+}
+
 // Partial sums are on the device as far as a pass of a good size leaves room, and
 // the others on the host: 0.5 billion gradients take 1.84 GiB.
 func TestSumsArePlanned(t *testing.T) {

@@ -79,6 +79,49 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestSamplersStay: what sampled the responses of an iteration stays until it is learned
+// from, for a learner whose engine is another than the sampler's: with staleness, between
+// synchronizations, and of shards that come late.
+func TestSamplersStay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		settings []string
+		late     int // iteration before the one that is learned from next of which a shard is late; 0 for none
+		want     []int
+	}{
+		{"fresh", nil, 0, []int{0, 4}},
+		{"stale by 1", []string{"schedule.staleness=1"}, 0, []int{0, 3, 4}}, // 3 sampled iteration 5
+		{"stale by 2", []string{"schedule.staleness=2"}, 0, []int{0, 2, 3, 4}},
+		{"every third", []string{"schedule.sync_every=3"}, 0, []int{0, 3, 4}},
+		{"a late shard of iteration 3", []string{"schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3"}, 3, []int{0, 2, 4}},
+		{"no late shard", []string{"schedule.oversample=1.5", "rollout.prompts=8", "rollout.shards=3"}, 0, []int{0, 4}},
+	} {
+		b := runtest.NewBoard(t, append([]string{"schedule.iterations=7", "loss.kl.coef=0"}, c.settings...)...)
+		b.Seal(runtest.Node(graph.StageBuffer, 0))
+		b.Seal(runtest.Node(graph.StageWarm, 1))
+		for k := 1; k <= 5; k++ {
+			for n := range b.Shards(runtest.Node(graph.StageRollout, k)) {
+				if k != c.late || n != 1 {
+					b.Seal(runtest.Node(graph.StageRollout, k), n)
+					b.Seal(runtest.Node(graph.StageScore, k), n)
+				}
+			}
+			b.Close()
+			b.Seal(runtest.Node(graph.StageBuffer, k))
+			if k < 5 {
+				b.Seal(runtest.Node(graph.StageLearn, k))
+			}
+		}
+		if _, err := prune.Prune(t.Context(), b.Surveyor.Inventory, b.Survey(), prune.Options{KeepEvery: 7}); err != nil {
+			t.Fatal(err)
+		}
+		if got := versions(b); !slices.Equal(got, c.want) {
+			t.Errorf("%s: kept are %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestAsScheduled: what schedule.keep_every says is done.
 func TestAsScheduled(t *testing.T) {
 	t.Parallel()

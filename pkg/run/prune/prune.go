@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -43,7 +44,8 @@ type Options struct {
 // read: every policy version with its optimizer state and reference, but for
 // the kept ones; the checkpoints of a warm start that has ended; gradients and
 // the policies between the optimizer steps of an iteration. What the kept versions
-// need to be gone on from stays too. Plans, rollouts, scores, batches and
+// need to be gone on from stays too, and what sampled responses that are still to be
+// learned from. Plans, rollouts, scores, batches and
 // evaluations are never removed.
 func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, o Options) (Pruned, error) {
 	result := Pruned{Paths: []string{}}
@@ -51,6 +53,11 @@ func Prune(ctx context.Context, v *survey.Inventory, found survey.Result, o Opti
 		return result, exitcode.Usagef("to keep every %d-th policy version makes no sense: it must be 1 or more", o.KeepEvery)
 	}
 	kept := kept(v.Graph, o.KeepEvery)
+	samplers, err := v.SamplersOfUnlearned(ctx, found)
+	if err != nil {
+		return result, err
+	}
+	maps.Copy(kept, samplers)
 	for _, n := range v.Nodes() {
 		if !n.Prunable() {
 			continue

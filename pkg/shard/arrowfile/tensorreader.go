@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard/internal/arrowmessage"
 	"github.com/lathe-rl/lathe/pkg/shard/internal/codec"
 )
 
@@ -21,7 +21,8 @@ type Tensors struct {
 	path   string
 	shapes [][]int
 	at     map[string]int // by name
-	file   *arrowFile
+	values *arrowmessage.Values
+	starts map[int]int64 // in the file, of the numbers of tensors that have been read
 	sealed *seal.ReaderAt
 }
 
@@ -31,7 +32,7 @@ func OpenTensors(ctx context.Context, path string, o seal.Options) (*Tensors, se
 	if err != nil {
 		return nil, seal.Manifest{}, err
 	}
-	t := &Tensors{path: path, at: map[string]int{}, sealed: r}
+	t := &Tensors{path: path, at: map[string]int{}, starts: map[int]int64{}, sealed: r}
 	if err := t.open(m); err != nil {
 		r.Close()
 		return nil, seal.Manifest{}, codec.Failed(path, r, err)
@@ -40,16 +41,20 @@ func OpenTensors(ctx context.Context, path string, o seal.Options) (*Tensors, se
 }
 
 func (t *Tensors) open(m seal.Manifest) (err error) {
-	if t.file, err = openArrow(t.sealed, t.sealed.Size(), tensorSchema, tensorFields); err != nil {
+	file, err := openArrow(t.sealed, t.sealed.Size(), tensorSchema, tensorFields)
+	if err != nil {
 		return err
 	}
-	t.Meta = t.file.meta
+	if t.values, err = arrowmessage.NewValues(t.sealed, t.sealed.Size()); err != nil {
+		return err
+	}
+	t.Meta = file.meta
 	var list []Tensor
 	if err := parseTensors(t.Meta, &list); err != nil {
 		return err
 	}
 	delete(t.Meta, tensorsKey)
-	if n := t.file.reader.NumRecords(); n != len(list) || int64(n) != m.Rows {
+	if n := file.reader.NumRecords(); n != len(list) || int64(n) != m.Rows {
 		return fmt.Errorf("it lists %d tensors and holds %d, its manifest says %d", len(list), n, m.Rows)
 	}
 	for i, one := range list {
@@ -58,9 +63,8 @@ func (t *Tensors) open(m seal.Manifest) (err error) {
 	return nil
 }
 
-// Read calls use with the numbers of a tensor, which must have so many. They are valid
-// during the call.
-func (t *Tensors) Read(name string, elements int, use func(numbers []float32) error) error {
+// Read fills dst with the numbers from.. of a tensor of so many elements.
+func (t *Tensors) Read(dst []float32, name string, elements, from int) error {
 	i, there := t.at[name]
 	if !there {
 		return exitcode.Dataf("%q holds no tensor %q", t.path, name)
@@ -68,22 +72,24 @@ func (t *Tensors) Read(name string, elements int, use func(numbers []float32) er
 	if n, ok := size(t.shapes[i]); !ok || n != elements {
 		return exitcode.Dataf("%q holds %q with shape %v where %d elements are expected", t.path, name, t.shapes[i], elements)
 	}
-	var users error
-	err := t.file.record(i, func(r arrow.Record) error {
-		column, err := columnOf[*array.Float32](r, "value")
-		if err != nil {
-			return err
-		}
-		if column.Len() != elements {
-			return fmt.Errorf("tensor %q has shape %v and %d elements", name, t.shapes[i], column.Len())
-		}
-		users = use(column.Float32Values())
-		return nil
-	})
-	if users != nil {
-		return users
+	if from < 0 || len(dst) > elements-from {
+		return exitcode.Bugf("reading %q: elements %d to %d of %q with %d", t.path, from, from+len(dst), name, elements)
 	}
-	if err != nil {
+	if len(dst) == 0 {
+		return nil
+	}
+	start, known := t.starts[i]
+	if !known {
+		at, bytes, err := t.values.Of(i)
+		if err == nil && bytes < int64(4*elements) {
+			err = fmt.Errorf("it has shape %v and %d bytes", t.shapes[i], bytes)
+		}
+		if err != nil {
+			return codec.Failed(t.path, t.sealed, fmt.Errorf("tensor %q: %w", name, err))
+		}
+		start, t.starts[i] = at, at
+	}
+	if _, err := t.sealed.ReadAt(arrow.Float32Traits.CastToBytes(dst), start+int64(4*from)); err != nil {
 		return codec.Failed(t.path, t.sealed, fmt.Errorf("tensor %q: %w", name, err))
 	}
 	return nil

@@ -35,23 +35,28 @@ func TestOpenTensors(t *testing.T) {
 		t.Errorf("names %q, metadata %v", open.Names, open.Meta)
 	}
 	for name, want := range map[string][]float32{"a": tensors[0].Data, "b": tensors[2].Data} {
-		must.Do(t, open.Read(name, len(want), func(numbers []float32) error {
-			if !slices.Equal(numbers, want) {
-				t.Errorf("%s is %v, want %v", name, numbers, want)
+		for from := range want { // from each element to the end
+			numbers := make([]float32, len(want)-from)
+			must.Do(t, open.Read(numbers, name, len(want), from))
+			if !slices.Equal(numbers, want[from:]) {
+				t.Errorf("%s from %d is %v, want %v", name, from, numbers, want[from:])
 			}
-			return nil
-		}))
+		}
 	}
 	if read := open.BytesRead(); read > 4<<20 {
 		t.Errorf("%d bytes are read for two small tensors", read)
 	}
-	nothing := func([]float32) error { return nil }
-	if err := open.Read("large", large, nothing); !errors.Is(err, seal.ErrDamaged) {
+	last := make([]float32, 1<<10)
+	must.Do(t, open.Read(last, "large", large, large-len(last))) // behind the damage
+	if err := open.Read(make([]float32, large), "large", large, 0); !errors.Is(err, seal.ErrDamaged) {
 		t.Errorf("a flipped bit: %v", err)
 	}
 	for name, elements := range map[string]int{"a": 5, "c": 1} {
-		if err := open.Read(name, elements, nothing); exitcode.Code(err) != exitcode.Data {
+		if err := open.Read(make([]float32, elements), name, elements, 0); exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%q with %d elements: %v", name, elements, err)
 		}
+	}
+	if err := open.Read(make([]float32, 2), "a", 6, 5); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("past the end: %v", err)
 	}
 }

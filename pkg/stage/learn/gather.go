@@ -58,7 +58,7 @@ func RunGather(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.
 			return seal.Manifest{}, err
 		}
 		if i > 0 {
-			if _, err := g.gather(one.output, one.rest, one.WriteRest); err != nil {
+			if _, err := g.gather(one.output, one.rest, u.writeRest(one, one.rest)); err != nil {
 				return seal.Manifest{}, err
 			}
 		}
@@ -69,11 +69,12 @@ func RunGather(ctx context.Context, job stage.Job, s Settings, in Inputs) (seal.
 			return seal.Manifest{}, err
 		}
 		defer reference.Close()
-		if _, err := g.gather(partReference, in.ReferenceOutput, reference.WriteRest); err != nil {
+		rest := func(folder string) error { return reference.WriteRest(folder, "") }
+		if _, err := g.gather(partReference, in.ReferenceOutput, rest); err != nil {
 			return seal.Manifest{}, err
 		}
 	}
-	return g.gather(partPolicy, u.models[0].rest, u.models[0].WriteRest)
+	return g.gather(partPolicy, u.models[0].rest, u.writeRest(u.models[0], u.models[0].rest))
 }
 
 // optimizerOf is where the optimizer's state of model number i goes.

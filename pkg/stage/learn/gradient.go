@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,34 +129,41 @@ func (l *learner) readGradients(ctx context.Context, t *tree, stats *stepStats) 
 	return bytes, nil
 }
 
-// readGradient adds the blocks of one gradient shard to the tree.
+// readGradient adds the blocks of one gradient shard to the tree. A tensor at a time is in
+// memory.
 func (l *learner) readGradient(ctx context.Context, path string, t *tree, stats *stepStats) (seal.Manifest, error) {
-	like := l.trained.Trained() // the names and sizes that every block must have
-	read, current := 0, block{}
-	meta, m, err := arrowfile.VisitTensors(ctx, path, l.files.Reading, func(tensor arrowfile.Tensor) error {
-		index := read % len(like)
-		want := like[index]
-		start, level, name, ok := blockName(tensor.Name)
-		if !ok || name != want.Name || len(tensor.Data) != want.Elements() || index > 0 && (start != current.start || level != current.level) {
-			return exitcode.Dataf("gradient shard %q holds %q with %d values where %q with %d is expected",
-				path, tensor.Name, len(tensor.Data), want.Name, want.Elements())
-		}
-		current.start, current.level = start, level
-		if err := l.trained.WriteGradient(index, 0, tensor.Data); err != nil {
-			return err
-		}
-		if read++; read%len(like) > 0 {
-			return nil
-		}
-		return t.add(start, level)
-	})
+	f, m, err := arrowfile.OpenTensors(ctx, path, l.files.Reading)
 	if err != nil {
 		return m, err
 	}
-	if read%len(like) != 0 {
-		return m, exitcode.Dataf("gradient shard %q has %d tensors, the policy has %d", path, read, len(like))
+	defer f.Close()
+	like := l.trained.Trained() // the names and sizes that every block must have
+	if len(f.Names)%len(like) != 0 {
+		return m, exitcode.Dataf("gradient shard %q has %d tensors, the policy has %d", path, len(f.Names), len(like))
 	}
-	record, err := statsOf(path, meta)
+	var numbers []float32
+	for i, found := range f.Names {
+		index := i % len(like)
+		want := like[index]
+		start, level, name, ok := blockName(found)
+		first, height, _, _ := blockName(f.Names[i-index])
+		if !ok || name != want.Name || start != first || level != height {
+			return m, exitcode.Dataf("gradient shard %q holds %q where %q is expected", path, found, want.Name)
+		}
+		numbers = slices.Grow(numbers[:0], want.Elements())[:want.Elements()]
+		if err := f.Read(numbers, found, want.Elements(), 0); err != nil {
+			return m, err
+		}
+		if err := l.trained.WriteGradient(index, 0, numbers); err != nil {
+			return m, err
+		}
+		if index == len(like)-1 {
+			if err := t.add(start, level); err != nil {
+				return m, err
+			}
+		}
+	}
+	record, err := statsOf(path, f.Meta)
 	stats.merge(record)
 	return m, err
 }

@@ -68,3 +68,41 @@ func TestLoRA(t *testing.T) {
 		}
 	}
 }
+
+// The update of an adapter in parts gives the bytes of one task, with a value head and with
+// bfloat16 state too, and no task of it reads the weights that are adapted.
+func TestAdapterInParts(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string][]string{
+		"adapter":    {"loss.kl.coef=0.1"},
+		"bfloat16":   {"policy.dtype=bfloat16", "optimizer.state=bfloat16", "loss.kl.coef=0"},
+		"value head": append([]string{"loss.kl.coef=0"}, critic...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := stagetest.New(t, append([]string{"policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0", "schedule.gradient_units=5", "loss.mini_batches=2"}, settings...)...)
+			data := batch(r)
+			start := inputs(r, data, "adapted")
+			start.Reference = ""
+			update(r, start)
+			whole := start
+			whole.Policy, whole.Start, whole.Optimizer = start.PolicyOutput, start.PolicyOutput, start.OptimizerOutput
+			whole = to(whole, r.Path("whole"))
+			update(r, whole)
+			parts := inParts(r, to(whole, r.Path("parts")), 2, 2)
+			sameOutputs(t, r, whole, parts)
+			m, err := seal.Read(r.Context(), parts.PolicyOutput, seal.Options{})
+			r.Check(err)
+			for _, input := range m.Inputs {
+				if input.Path == "policy" {
+					t.Error("the update has read the weights that are adapted")
+				}
+			}
+		})
+	}
+	r := stagetest.New(t, "policy.lora={rank: 4, alpha: 8}", "loss.kl.ref_every=0")
+	in := inputs(r, batch(r), "learned")
+	if _, err := learn.RunSum(r.Context(), r.Job, learn.SettingsOf(r.Recipe), in, 0, 2, r.Path("sum")); exitcode.Code(err) != exitcode.Usage {
+		t.Errorf("a whole policy in place of an adapter: %v", err)
+	}
+}

@@ -79,6 +79,9 @@ func openUpdate(job stage.Job, s Settings, in Inputs) (*update, error) {
 		}
 		u.models = append(u.models, m)
 	}
+	if err := u.checkAdapter(); err != nil {
+		return nil, errors.Join(err, u.close())
+	}
 	return u, nil
 }
 
@@ -91,8 +94,8 @@ func (m *model) open(s Settings, valueHead bool) (err error) {
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
 		m.places, at = append(m.places, at), at+t.Elements()
-		if t.Name == m.head() {
-			continue
+		if t.Name == m.head() || m.Adapter() != nil {
+			continue // in float32, whatever the policy is in
 		}
 		t.DType = cmp.Or(wanted, t.DType)
 		if own := t.StoredAs(); m.state == safetensors.BF16 && own != m.Tensors[0].StoredAs() {

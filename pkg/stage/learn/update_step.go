@@ -28,11 +28,7 @@ func (s *tensorSum) add(files []gradientFile, name string, elements, units int) 
 	t := newTree(s, units)
 	for _, f := range files {
 		for _, b := range f.blocks {
-			err := f.Read(blockOf(b, name), elements, func(numbers []float32) error {
-				copy(s.own, numbers)
-				return nil
-			})
-			if err != nil {
+			if err := f.Read(s.own, blockOf(b, name), elements, 0); err != nil {
 				return nil, err
 			}
 			if err := t.add(b.start, b.level); err != nil {
@@ -70,55 +66,29 @@ func squaresOf(values []float32) []float64 {
 	return squares
 }
 
-// held are the numbers of a tensor that the optimizer keeps.
-type held struct{ first, second, master []float32 } // master is empty where the weights are their own
-
 // mastered reports whether weights are rounded from float32 masters.
 func (m *model) mastered(t policy.Tensor) bool {
 	own := t.StoredAs()
 	return own != safetensors.F32 && (own != safetensors.BF16 || m.state != safetensors.BF16)
 }
 
-// load reads what the optimizer keeps of the tensors of a file; zeros, and the weights,
-// where there is nothing yet.
-func (m *model) load(file int) (kept map[int]held, steps int, err error) {
-	kept = map[int]held{}
-	var state *checkpoint.State
-	if m.optimizer != "" {
-		own := checkpoint.OptimizerPart(file, len(m.Files))
-		state, err = checkpoint.OpenState(m.optimizer, func(name string) bool { return name == own || name == checkpoint.OptimizerFile })
-		if err != nil {
-			return nil, 0, err
-		}
-		defer func() { err = errors.Join(err, state.Close()) }()
-		steps = state.Steps
-	}
-	for _, index := range m.Files[file].Tensors {
-		t := m.Tensors[index]
-		h := held{first: make([]float32, t.Elements()), second: make([]float32, t.Elements())}
-		if m.mastered(t) {
-			h.master = make([]float32, t.Elements())
-		}
-		kept[index] = h
-		for prefix, numbers := range map[string][]float32{"exp_avg.": h.first, "exp_avg_sq.": h.second, "master.": h.master} {
-			switch {
-			case len(numbers) == 0:
-			case state != nil:
-				err = state.Read(numbers, prefix+t.Name, t)
-			case prefix == "master.":
-				err = m.Float32To(numbers, index, 0)
-			}
-			if err != nil {
-				return nil, 0, err
-			}
-		}
-	}
-	return kept, steps, nil
+// stepper steps a file of a model piece by piece: weights, gradient and what the optimizer
+// keeps are read from files and go to files, and no tensor of them is in memory.
+type stepper struct {
+	*model
+	step      adamw.Step
+	gradients *arrowfile.Tensors
+	before    *checkpoint.State // nil where nothing is kept yet
+	after     *checkpoint.OptimizerPartFile
+	at        map[string]int // places of what is kept in its file, by name
+
+	kept              [3][]float32 // of a piece: moments and master
+	gradient, rounded []float32
+	random            adamw.Random
 }
 
 // apply steps a file of a model, and writes it and its part of the state into a folder.
-// It holds the state of the file and the gradient of a tensor.
-func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, to string) error {
+func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, to string) (err error) {
 	weights, err := makeFolder(to, m.output)
 	if err != nil {
 		return err
@@ -127,53 +97,95 @@ func (m *model) apply(file int, step adamw.Step, gradients *arrowfile.Tensors, t
 	if err != nil {
 		return err
 	}
-	kept, steps, err := m.load(file)
-	if err != nil {
-		return err
+	s := stepper{model: m, step: step, gradients: gradients, at: map[string]int{}}
+	own, steps := checkpoint.OptimizerPart(file, len(m.Files)), 0
+	if m.optimizer != "" {
+		s.before, err = checkpoint.OpenState(m.optimizer, func(name string) bool { return name == own || name == checkpoint.OptimizerFile })
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.before.Close()) }()
+		steps = s.before.Steps
 	}
 	if !step.Skipped {
 		steps++
 	}
-	step.Number(steps)
-	var gradient, copied []float32
-	var random adamw.Random
-	err = m.WriteFile(weights, file, func(dst []float32, index, from int) error {
-		if err := m.Float32To(dst, index, from); err != nil {
-			return err
-		}
-		t := m.Tensors[index]
-		round(dst, t) // a first policy may be stored in another type than it is trained in
-		if step.Skipped {
-			return nil
-		}
-		if from == 0 {
-			err := gradients.Read(m.prefix+t.Name, t.Elements(), func(numbers []float32) error {
-				gradient = append(gradient[:0], numbers...)
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		to := from + len(dst)
-		e := adamw.Elements{At: m.places[index] + from, Weights: dst, First: kept[index].first[from:to], Second: kept[index].second[from:to], Gradient: gradient[from:to]}
-		if master := kept[index].master; len(master) > 0 {
-			e.Weights = master[from:to]
-			if copied = append(copied[:0], e.Weights...); !slices.Equal(round(copied, t), dst) {
-				return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", t.Name)
-			}
-		}
-		step.Update(e, step.Of(t), m.state, t.StoredAs(), &random)
-		if len(kept[index].master) > 0 {
-			copy(dst, e.Weights)
-			round(dst, t)
-		}
-		return nil
-	})
+	s.step.Number(steps)
+	kept := m.stateOf(file)
+	for i, t := range kept {
+		s.at[t.Name] = i
+	}
+	if s.after, err = checkpoint.CreateOptimizerPart(states, own, kept, steps); err != nil {
+		return err
+	}
+	return s.after.Close(m.WriteFile(weights, file, s.piece))
+}
+
+// keptOf are the names of what the optimizer keeps of a tensor, before the tensor's.
+var keptOf = [...]string{"exp_avg.", "exp_avg_sq.", "master."}
+
+// piece fills dst with the new weights from.. of a tensor, and writes what is kept of them.
+func (s *stepper) piece(dst []float32, index, from int) error {
+	if err := s.Float32To(dst, index, from); err != nil {
+		return err
+	}
+	t := s.Tensors[index]
+	kept, err := s.load(dst, t, from)
 	if err != nil {
 		return err
 	}
-	return checkpoint.SaveOptimizerPart(states, checkpoint.OptimizerPart(file, len(m.Files)), m.stateOf(file, kept), steps)
+	round(dst, t) // a first policy may be stored in another type than it is trained in
+	e := adamw.Elements{At: s.places[index] + from, Weights: dst, First: kept[0], Second: kept[1]}
+	mastered := len(kept) > 2
+	if mastered {
+		e.Weights = kept[2]
+		if s.rounded = append(s.rounded[:0], e.Weights...); !slices.Equal(round(s.rounded, t), dst) {
+			return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", t.Name)
+		}
+	}
+	if !s.step.Skipped {
+		s.gradient = slices.Grow(s.gradient[:0], len(dst))[:len(dst)]
+		if err := s.gradients.Read(s.gradient, s.prefix+t.Name, t.Elements(), from); err != nil {
+			return err
+		}
+		e.Gradient = s.gradient
+		s.step.Update(e, s.step.Of(t), s.state, t.StoredAs(), &s.random)
+		if mastered {
+			copy(dst, e.Weights)
+			round(dst, t)
+		}
+	}
+	for i, numbers := range kept {
+		if err := s.after.Put(s.at[keptOf[i]+t.Name], from, numbers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads what the optimizer keeps of the elements from.. of a tensor, whose weights
+// are given: moments and, where weights are rounded from one, the master; zeros, and the
+// weights, where nothing is kept yet.
+func (s *stepper) load(weights []float32, t policy.Tensor, from int) ([][]float32, error) {
+	count := len(keptOf)
+	if !s.mastered(t) {
+		count--
+	}
+	for i := range count {
+		numbers := slices.Grow(s.kept[i][:0], len(weights))[:len(weights)]
+		s.kept[i] = numbers
+		switch {
+		case s.before != nil:
+			if err := s.before.Read(numbers, keptOf[i]+t.Name, t, from); err != nil {
+				return nil, err
+			}
+		case i == 2:
+			copy(numbers, weights)
+		default:
+			clear(numbers)
+		}
+	}
+	return s.kept[:count], nil
 }
 
 // round rounds weights to their tensor's type, as an engine does.
@@ -186,21 +198,21 @@ func round(weights []float32, t policy.Tensor) []float32 {
 	return weights
 }
 
-// stateOf lists what the optimizer keeps of a file, as [policy.Trainer] does.
-func (m *model) stateOf(file int, kept map[int]held) []policy.Tensor {
-	var first, second, masters []policy.Tensor
-	add := func(to *[]policy.Tensor, prefix string, t policy.Tensor, dtype safetensors.DType, numbers []float32) {
-		*to = append(*to, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: dtype, Data: numbers})
-	}
-	for _, index := range m.Files[file].Tensors {
-		t, h := m.Tensors[index], kept[index]
-		add(&first, "exp_avg.", t, m.state, h.first)
-		add(&second, "exp_avg_sq.", t, m.state, h.second)
-		if len(h.master) > 0 {
-			add(&masters, "master.", t, safetensors.F32, h.master)
+// stateOf lists what the optimizer keeps of a file, as [policy.Trainer] does, without data.
+func (m *model) stateOf(file int) []policy.Tensor {
+	var all []policy.Tensor
+	for i, prefix := range keptOf {
+		for _, index := range m.Files[file].Tensors {
+			t, dtype := m.Tensors[index], m.state
+			if i == 2 {
+				if dtype = safetensors.F32; !m.mastered(t) {
+					continue
+				}
+			}
+			all = append(all, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: dtype})
 		}
 	}
-	return slices.Concat(first, second, masters)
+	return all
 }
 
 // makeFolder makes a folder in the folder of a part, unless it is there.

@@ -114,7 +114,7 @@ func SavePolicy(engine *policy.Engine, from, to, base string, attempt seal.Attem
 		if lora == nil {
 			return checkpoint.SaveLike(folder, from, weights)
 		}
-		named, err := relative(to, base)
+		named, err := Relative(to, base)
 		if err != nil {
 			return err
 		}
@@ -143,8 +143,8 @@ func sealed(path string, attempt seal.Attempt, m seal.Manifest, write func(folde
 	return folder.Commit(m)
 }
 
-// relative is the path of to as seen from a folder.
-func relative(from, to string) (string, error) {
+// Relative is the path of to as seen from a folder, as adapters name their base.
+func Relative(from, to string) (string, error) {
 	from, err := filepath.Abs(from)
 	if err != nil {
 		return "", err

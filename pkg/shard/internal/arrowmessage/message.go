@@ -204,51 +204,58 @@ func (r *Reader) next() (metadata, body []byte, err error) {
 
 // read reads the message at a place.
 func (r *Reader) read(at int64) (metadata, body []byte, kind byte, err error) {
+	metadata, at, length, err := r.head(at)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	body = make([]byte, length)
+	if _, err := r.r.ReadAt(body, at); err != nil && length > 0 {
+		return nil, nil, 0, err
+	}
+	r.at = at + length
+	return metadata, body, root(metadata).byte(messageKind), nil
+}
+
+// head reads the metadata of the message at a place, and says where its body lies.
+func (r *Reader) head(at int64) (metadata []byte, body, length int64, err error) {
 	const continued = 0xFFFFFFFF // what messages begin with since Arrow 0.15
 	if at == r.size && !r.isFile {
-		return nil, nil, 0, io.EOF // a stream may end without its mark
+		return nil, 0, 0, io.EOF // a stream may end without its mark
 	}
 	word := make([]byte, 4)
-	length := uint32(continued)
+	bytes := uint32(continued)
 	for range 2 {
 		if at < 0 || at > r.size-4 {
-			return nil, nil, 0, ErrCut
+			return nil, 0, 0, ErrCut
 		}
 		if _, err := r.r.ReadAt(word, at); err != nil {
-			return nil, nil, 0, err
+			return nil, 0, 0, err
 		}
 		at += 4
-		if length = binary.LittleEndian.Uint32(word); length != continued {
+		if bytes = binary.LittleEndian.Uint32(word); bytes != continued {
 			break
 		}
 	}
 	switch {
-	case length == 0:
-		return nil, nil, 0, io.EOF
-	case length > maxMetadataBytes:
-		return nil, nil, 0, ErrDamaged
-	case int64(length) > r.size-at:
-		return nil, nil, 0, ErrCut
+	case bytes == 0:
+		return nil, 0, 0, io.EOF
+	case bytes > maxMetadataBytes:
+		return nil, 0, 0, ErrDamaged
+	case int64(bytes) > r.size-at:
+		return nil, 0, 0, ErrCut
 	}
-	metadata = make([]byte, length)
+	metadata = make([]byte, bytes)
 	if _, err := r.r.ReadAt(metadata, at); err != nil {
-		return nil, nil, 0, err
+		return nil, 0, 0, err
 	}
-	at += int64(length)
-	message := root(metadata)
-	bodyLength := message.int64(messageBody)
-	switch {
-	case bodyLength < 0:
-		return nil, nil, 0, ErrDamaged
-	case bodyLength > r.size-at:
-		return nil, nil, 0, ErrCut
+	at += int64(bytes)
+	switch length = root(metadata).int64(messageBody); {
+	case length < 0:
+		return nil, 0, 0, ErrDamaged
+	case length > r.size-at:
+		return nil, 0, 0, ErrCut
 	}
-	body = make([]byte, bodyLength)
-	if _, err := r.r.ReadAt(body, at); err != nil && bodyLength > 0 {
-		return nil, nil, 0, err
-	}
-	r.at = at + bodyLength
-	return metadata, body, message.byte(messageKind), nil
+	return metadata, at, length, nil
 }
 
 // check verifies what the decoder does not.
