@@ -197,7 +197,7 @@ func TestSlurmSurvives(t *testing.T) {
 	for _, want := range []string{
 		"rollout-000001-00000, attempt 0: mended, failed, on n",
 		"rollout-000001-00001, attempt 0: mended, timeout, on n",
-		"requeued 1 times",
+		"requeued 1 time",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lathe logs does not say %q:\n%s", want, said)

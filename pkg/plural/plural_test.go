@@ -8,8 +8,14 @@ func TestCount(t *testing.T) {
 		n          int
 		noun, want string
 	}{
-		{0, "task", "0 tasks"}, {1, "task", "1 task"}, {2, "task", "2 tasks"}, {-1, "task", "-1 tasks"},
-		{1, "policy", "1 policy"}, {2, "policy", "2 policies"}, {2, "day", "2 days"}, {2, "y", "2 ys"},
+		{0, "task", "0 tasks"},
+		{1, "task", "1 task"},
+		{2, "task", "2 tasks"},
+		{-1, "task", "-1 tasks"},
+		{1, "policy", "1 policy"},
+		{2, "policy", "2 policies"},
+		{2, "day", "2 days"},
+		{2, "y", "2 ys"},
 	} {
 		if got := Count(c.n, c.noun); got != c.want {
 			t.Errorf("%d %s: %q, want %q", c.n, c.noun, got, c.want)

@@ -38,7 +38,7 @@ func TestExtendedIsMadeInOneGo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ settings, more []string }{
 		"constant rate":   {[]string{"optimizer.decay=constant", "evaluation.every=1"}, nil},
-		"fewer are kept":  {[]string{"optimizer.decay=constant", "evaluation.every=1"}, []string{"schedule.keep_every=2"}},
+		"all are kept":    {[]string{"optimizer.decay=constant", "evaluation.every=1"}, []string{"schedule.keep_every=0"}},
 		"the rate stays":  {[]string{"optimizer.decay=cosine", "optimizer.min_ratio=0.1", "evaluation.every=1"}, []string{"schedule.decay_ends=[2]"}},
 		"the decay moves": {[]string{"optimizer.decay=linear", "evaluation.every=1"}, []string{"schedule.decay_ends=[2,4]"}},
 		"stale":           {[]string{"optimizer.decay=constant", "schedule.staleness=1", "evaluation.every=1", "schedule.gradient_shards=2"}, nil},

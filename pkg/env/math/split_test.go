@@ -69,7 +69,7 @@ func TestSplit(t *testing.T) {
 	}
 	train := Source{Source: dataset.DefaultSource()}
 	train.Files, train.TestShare = []string{write("one.jsonl", 1)}, 0.01
-	if _, err := build(short(), Data{Train: train}, 1, folder); err == nil || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "data.train.test_share 0.01 leaves 1 problems to train on and 0") {
+	if _, err := build(short(), Data{Train: train}, 1, folder); err == nil || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "data.train.test_share 0.01 leaves 1 problem to train on and 0") {
 		t.Errorf("one problem: %v", err)
 	}
 }
