@@ -31,7 +31,7 @@ func TestAudit(t *testing.T) {
 		Disagreements: []VerifierAudit{{Verifier: "exact", Compared: 60}, {Verifier: "math-verify-0.8", Compared: 68, Accepts: 1, Refuses: 2}},
 		Shards:        2, ConstantShards: 1, ZeroShards: 1,
 		Warnings: []string{
-			"all rewards are 0 in 1 of 2 shards: nothing can be learned from them; look at the reasons and at a few responses",
+			"all rewards are 0 in 1 of 2 shards: nothing can be learned from it; look at the reasons and at a few responses",
 			"2 answers need more work than one verification may do: a policy may be learning to write such answers",
 			"none of 50 answers to references of the form set is right",
 			"math-verify-0.8 scores 3 of 68 responses otherwise",

@@ -55,6 +55,7 @@ var All = []Measure{
 	{Name: "wall_seconds_by_stage", Unit: secondsUnit, Reads: readsManifests},
 	{Name: "stages", Unit: secondsUnit, Reads: readsManifests},
 	{Name: "tails", Unit: secondsUnit, Reads: readsManifests},
+	{Name: "late_files", Unit: secondsUnit, Reads: readsManifests},
 	{Name: "orchestration_seconds_per_iteration", Unit: secondsUnit, Reads: readsManifests},
 	{Name: "tokens", Unit: "tokens", Reads: readsManifests},
 	{Name: "outcomes", Unit: countUnit, Reads: readsManifests},
