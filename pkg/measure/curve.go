@@ -44,10 +44,11 @@ func CheckCurve(path, cost string) error {
 // hasColumn reports whether a path goes on to a column of a table.
 func hasColumn(path string) bool { return strings.Contains(path, ".") && !isKey(path) }
 
-// Curve takes a number by its path after each iteration of training, over so many iterations
-// up to it, beside the sum of a cost, later waves and all optimizer steps included. A number of held-out problems is
-// that of the last policy version that was evaluated by then. happened is as [Rows.Number]
-// has it. A run that spends nothing is an error that wraps [ErrUnmeasured].
+// Curve takes a number by its path after each iteration of training, over so many
+// iterations up to it, beside the sum of a cost, later waves and all optimizer steps
+// included. A number of held-out problems is that of the last policy version that was
+// evaluated by then. happened is as [Rows.Number] has it. A run that spends nothing is an
+// error that wraps [ErrUnmeasured].
 func (r *Rows) Curve(ctx context.Context, path, cost string, last int) (points []Point, happened bool, err error) {
 	if err := CheckCurve(path, cost); err != nil {
 		return nil, false, err
