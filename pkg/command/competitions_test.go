@@ -86,7 +86,7 @@ func TestAllCompetitions(t *testing.T) {
 	e := lathe(t, exitcode.OK, "run", repository+"/jobs/mlerl/mlerl.yaml", "--run", filepath.Join(top, "run"), "--dry-run",
 		"--set", "data.tasks=["+folder+"]", "--set", `data.train=["list:mle-bench-dev"]`, "--set", `data.test=["list:mle-bench"]`,
 		"--set", fmt.Sprintf("evaluation.problems=%d", len(all)), "--set", fmt.Sprintf("evaluation.shards=%d", len(all)),
-		"--set", "policy.path=", "--set", "policy.backend=auto", "--set", "policy.lora=null",
+		"--set", "policy.path=", "--set", "policy.backend=auto", "--set", "policy.lora=null", "--set", "schedule.apply_shards=1",
 		"--set", "policy.new={hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 131072}")
 	t.Logf("the dry run takes %v", time.Since(began))
 	// 75 shards in each of two evaluations after the first, and in it.

@@ -132,7 +132,7 @@ func TestPolicyThatDoesNotFit(t *testing.T) {
 	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit into the GPU memory of site "ours", 78 GiB`) {
 		t.Errorf("%v", err)
 	}
-	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with schedule.gradient_shards: 8 and schedule.apply_shards: 8, or policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
+	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with optimizer.state: bfloat16, or schedule.gradient_shards: 8 and schedule.apply_shards: 8, or policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
 		t.Errorf("hints %q of %v: %s", hints, err, out.String())
 	}
 	if !strings.Contains(out.String(), "learn: does not fit") {
