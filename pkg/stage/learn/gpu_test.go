@@ -135,7 +135,7 @@ func TestLearningOnAGPU(t *testing.T) {
 		memory = leastMemory(r)
 		plan, err := planOf(r, memory)
 		r.Check(err)
-		if plan.Recompute != cuda.RecomputeBlock || plan.SpilledSums == 0 {
+		if plan.Recompute != cuda.Offload || plan.SpilledSums == 0 {
 			t.Errorf("in %d bytes: %s", memory, plan)
 		}
 		if learned("tight") != want {

@@ -208,7 +208,7 @@ func TestAtATime(t *testing.T) {
 // Failures are logged one by one up to eight; of more, their number.
 func TestLogFailed(t *testing.T) {
 	t.Parallel()
-	for failed, want := range map[int]string{0: "", 1: "1", 8: "8", 9: "8 and 1 more responses", 12: "8 and 4 more responses"} {
+	for failed, want := range map[int]string{0: "", 1: "1", 8: "8", 9: "8 and 1 more response", 12: "8 and 4 more responses"} {
 		verdicts := []verdict{{}, {}}
 		for range failed {
 			verdicts = append(verdicts, verdict{failed: errors.New("down")})
@@ -217,7 +217,7 @@ func TestLogFailed(t *testing.T) {
 		lines := 0
 		logFailed(func(format string, args ...any) {
 			if text := fmt.Sprintf(format, args...); strings.Contains(text, " more ") {
-				got = fmt.Sprint(lines, " and ", text[:strings.Index(text, " have")])
+				got = fmt.Sprint(lines, " and ", text[:strings.Index(text, " left out")])
 			} else if lines++; strings.HasSuffix(text, ": down") {
 				got = fmt.Sprint(lines)
 			}

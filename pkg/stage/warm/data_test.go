@@ -42,7 +42,7 @@ func TestRowsOfFiles(t *testing.T) {
 	r.Job.Log = func(format string, args ...any) { logged += fmt.Sprintf(format, args...) + "\n" }
 	m, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 24, Data: inputs, DataFolder: r.Dir, PolicyOutput: whole})
 	must.Do(t, err)
-	if !strings.HasPrefix(logged, "warm start: 32 rows to learn from, 8 held out, 0 left out as too long, 0 that ask problems of the evaluation; 24 steps are 6.00 epochs\n") || strings.Count(logged, "warm start step ") != 1 || !strings.Contains(logged, "step 24 of at most 24: ") {
+	if !strings.HasPrefix(logged, "warm start: 32 rows to learn from, 8 held out, 0 left out as too long, 0 left out as problems of the evaluation; 24 steps, 6.00 epochs\n") || strings.Count(logged, "warm start step ") != 1 || !strings.Contains(logged, "step 24 of at most 24: ") {
 		t.Errorf("logged %q", logged)
 	}
 	before, after := m.Metrics["held_out_loss_before"], m.Metrics["held_out_loss"]
