@@ -372,7 +372,8 @@ class Gym:
         for i, entry in enumerate(self.dataset(split, seed)):
             kind = entry.get("metadata", {}).get("source_dataset", "gym")
             answer = entry["answer"] if isinstance(entry["answer"], str) else json.dumps(entry["answer"], default=str)
-            yield {"id": f"{split}/{i}", "prompt": entry["question"], "answer": answer, "kind": kind, "entry": [split, seed, i]}
+            task = {"id": f"{split}/{i}", "prompt": entry["question"], "answer": answer, "kind": kind, "entry": [split, seed, i]}
+            yield task if entry["answer"] is None else {**task, "response": answer}
 
     def judge(self, item):
         split, seed, i = columns(item["task"])["entry"]

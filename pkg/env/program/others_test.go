@@ -10,6 +10,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
+	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
@@ -64,6 +65,9 @@ func checkGym(t *testing.T, e *Env) {
 	train, test := e.Tasks(env.Train), e.Tasks(env.Test)
 	if len(train) != 16 || len(test) != 4 || train[0].Question == test[0].Question {
 		t.Fatalf("%d and %d tasks; %q and %q", len(train), len(test), train[0].Question, test[0].Question)
+	}
+	if shown, ok, err := e.Demonstration(train[3], shard.KindInitial, rng.Stream{}); err != nil || !ok || shown[len(shown)-1].Content != train[3].Answer {
+		t.Errorf("a warm start learns %v, %v, %v, and not the answer %q", shown, ok, err, train[3].Answer)
 	}
 	for text, want := range map[string]bool{train[3].Answer: true, "so <answer>" + train[3].Answer + "</answer>": true, "what?": false} {
 		v, err := e.Score(t.Context(), said(e, 3, text))
