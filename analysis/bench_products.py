@@ -7,8 +7,10 @@ pkg/gemm: m x k x n, a projection of m tokens from k to n (packed; with few rows
 it is decoding), or a weight's gradient (TN), which sums over k tokens. Either
 side is measured in a process of its own, one shape after the other and twice
 over, and the best counts: other programs only ever slow things down. PyTorch
-holds its operands in the type that it computes in; Lathe's rows are float32
-and are rounded on the way.
+holds its operands in the type that it computes in and gives a result in it;
+Lathe's rows and results are float32, and rows are rounded on the way. So the
+last two columns have PyTorch do the same in bfloat16: round float32 rows,
+multiply, and widen the result (as autocast does).
 """
 
 import argparse
@@ -29,13 +31,15 @@ def peer(op, m, k, n, dtype, threads, seconds):
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    kind = getattr(torch, dtype)
+    same = dtype == "as Lathe"
+    kind = torch.bfloat16 if same else getattr(torch, dtype)
+    rows = torch.float32 if same else kind
     if op == "packed":
-        a, w = torch.randn(m, k).to(kind), torch.randn(n, k).to(kind)
-        product = lambda: torch.nn.functional.linear(a, w)
+        a, w = torch.randn(m, k).to(rows), torch.randn(n, k).to(kind)
+        product = lambda: torch.nn.functional.linear(a.to(kind), w).to(rows)
     else:
-        a, w = torch.randn(k, m).to(kind), torch.randn(k, n).to(kind)
-        product = lambda: a.t() @ w
+        a, w = torch.randn(k, m).to(rows), torch.randn(k, n).to(rows)
+        product = lambda: (a.to(kind).t() @ w.to(kind)).to(rows)
     best, began, rounds = float("inf"), time.perf_counter(), 0
     with torch.inference_mode():
         while rounds < 3 or time.perf_counter() - began < seconds:
@@ -85,17 +89,17 @@ def main():
         for _ in range(2):
             for side, found in zip(best, (ours(binary, args.seconds), None)):
                 if found is None:
-                    found = peers(list(best[0]), args.seconds)
+                    found = peers([*best[0], *((*case[:4], "as Lathe", case[5]) for case in best[0] if case[4] == "bfloat16")], args.seconds)
                 for case, speed in found.items():
                     side[case] = max(side.get(case, 0), speed)
-    print("product  m x k x n          threads | float32: Lathe  oneDNN  ratio | bfloat16: Lathe  oneDNN  ratio  (GFLOP/s)")
+    print("product  m x k x n          threads | float32: Lathe  oneDNN  ratio | bfloat16: Lathe  oneDNN  ratio  as Lathe  ratio  (GFLOP/s)")
     for case in best[0]:
         op, m, k, n, dtype, threads = case
         if dtype != "float32":
             continue
-        half = op, m, k, n, "bfloat16", threads
+        half, same = (op, m, k, n, "bfloat16", threads), (op, m, k, n, "as Lathe", threads)
         print(f"{op:8} {f'{m} x {k} x {n}':18} {threads:7} | {best[0][case]:14.1f} {best[1][case]:7.1f} {best[0][case] / best[1][case]:6.2f}"
-              f" | {best[0][half]:15.1f} {best[1][half]:7.1f} {best[0][half] / best[1][half]:6.2f}")
+              f" | {best[0][half]:15.1f} {best[1][half]:7.1f} {best[0][half] / best[1][half]:6.2f} {best[1][same]:9.1f} {best[0][half] / best[1][same]:6.2f}")
 
 
 if __name__ == "__main__":

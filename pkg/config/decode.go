@@ -191,6 +191,33 @@ func (d *Document) unknown(v reflect.Value, name, path string) string {
 	return unknownField(d.root, v, name, path)
 }
 
+// Rebase rewrites the texts of all fields with the tag path:"file" of the struct that
+// settings points to.
+func Rebase(settings any, by func(path string) string) {
+	rebaseFields(reflect.ValueOf(settings).Elem(), by)
+}
+
+func rebaseFields(v reflect.Value, by func(string) string) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			rebaseFields(v.Elem(), by)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			rebaseFields(v.Index(i), by)
+		}
+	case reflect.Struct:
+		for _, f := range fieldsOf(v) {
+			if f.tag.Get("path") == "file" {
+				rebase(f.value, by)
+			} else {
+				rebaseFields(f.value, by)
+			}
+		}
+	}
+}
+
 // rebase rewrites a text, or each of a list of texts.
 func rebase(v reflect.Value, by func(string) string) {
 	switch v.Kind() {

@@ -119,6 +119,16 @@ func parseWhole(text []byte, settings ...string) (*Recipe, error) {
 	return &r, r.merge([]*layer{l}, settings, skip, ran)
 }
 
+// At is a copy of the recipe of a run whose paths are relative to the root and not to
+// folder.
+func (r *Recipe) At(folder string) (*Recipe, error) {
+	own, err := parseWhole(Write(r))
+	if err == nil {
+		config.Rebase(own, func(path string) string { return config.RebasePath(path, folder, string(filepath.Separator)) })
+	}
+	return own, err
+}
+
 // merge sets r to the defaults, the preset, the layers and the settings. A field
 // of an environment that is not chosen gets a message from other, which is told
 // its path and its owner; none leaves it out. how says what becomes of fields that have

@@ -19,18 +19,28 @@ import (
 // and one can take the other's: not where it is adapters, which belong to a base of their
 // run.
 func SameWarmStart(a, b *rundir.Run) bool {
-	return a.Recipe.Policy.LoRA == nil && !a.Recipe.Start.KeepsOptimizer() && warmStart(a) == warmStart(b)
+	if a.Recipe.Policy.LoRA != nil || a.Recipe.Start.KeepsOptimizer() || a.Recipe.Seed != b.Recipe.Seed {
+		return false
+	}
+	of, err := warmStart(a)
+	other, otherErr := warmStart(b)
+	return errors.Join(err, otherErr) == nil && of == other
 }
 
 // warmStart is what the warm start of a run depends on: where it is the same for two
-// runs, so is policy v000000, to the byte.
-func warmStart(r *rundir.Run) string {
-	same := recipe.Recipe{Seed: r.Recipe.Seed, Policy: r.Recipe.Policy, WarmStart: r.Recipe.WarmStart, Env: r.Recipe.Env, Data: r.Recipe.Data}
+// runs, so is policy v000000, to the byte. Recipes in several folders name one file by
+// different paths.
+func warmStart(r *rundir.Run) (string, error) {
+	own, err := r.Recipe.At(r.Identity.RecipeFolder)
+	if err != nil {
+		return "", fmt.Errorf("reading the recipe of %q: %w", r.Dir, err)
+	}
+	same := recipe.Recipe{Seed: own.Seed, Policy: own.Policy, WarmStart: own.WarmStart, Env: own.Env, Data: own.Data}
 	pool := ""
 	if r.Identity.Pool != nil {
 		pool = r.Identity.Pool.SHA256
 	}
-	return fmt.Sprint(string(recipe.Write(&same)), r.Identity.TasksSHA256, r.Identity.PolicySource, pool, r.Identity.WarmStartData, r.Identity.BinaryVersion)
+	return fmt.Sprint(string(recipe.Write(&same)), r.Identity.TasksSHA256, r.Identity.PolicySource, pool, r.Identity.WarmStartData, r.Identity.BinaryVersion), nil
 }
 
 // ShareWarmStart seals policy v000000 of a run as a copy of another's that has the

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -77,6 +78,37 @@ func TestWarmStartTakesItsTime(t *testing.T) {
 		}
 		if math.Abs(*costs.Seconds-15) > 1e-6 {
 			t.Errorf("%s took %v s, want 15", r.Dir, *costs.Seconds)
+		}
+	}
+}
+
+// Recipes in two folders that name the same file have the same warm start; with another
+// seed, or another file, they have not.
+func TestSameWarmStartOfRecipesInTwoFolders(t *testing.T) {
+	t.Parallel()
+	own := must.Get(filepath.Abs("../../../jobs/tooluse-smoke.yaml"))(t)
+	copied := t.TempDir()
+	must.Do(t, os.CopyFS(copied, os.DirFS("../../../data/tooluse/small")))
+	run := func(text string, settings ...string) *rundir.Run {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "recipe.yaml")
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		resolved := must.Get(recipe.Load(path, settings))(t)
+		return must.Get(rundir.Create(t.Context(), graph.Dir(filepath.Join(t.TempDir(), "run")), resolved, seal.AttemptFromEnv(), "test"))(t)
+	}
+	base := "base: " + own + "\n"
+	first := run(base)
+	for name, c := range map[string]struct {
+		other *rundir.Run
+		same  bool
+	}{
+		"another loss":   {run(base + "optimizer: {learning_rate: 5e-4}\n"), true},
+		"another seed":   {run(base, "seed=2"), false},
+		"another length": {run(base, "warm_start.steps=151"), false},
+		"copied files":   {run(base + "env: {tooluse: {bfcl: \"" + copied + "\"}}\n"), false},
+	} {
+		if got := sweep.SameWarmStart(first, c.other); got != c.same {
+			t.Errorf("%s: the same warm start: %v, want %v", name, got, c.same)
 		}
 	}
 }
