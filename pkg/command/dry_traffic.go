@@ -87,7 +87,8 @@ func printWaves(out io.Writer, g graph.Graph, policy int64) error {
 	if g.Recipe.Schedule.Iterations == 0 || waves == 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "rollout: each task of each wave (%d tasks, %d waves) opens the policy, %s: no task keeps its GPU while programs are scored. With fewer rollout.shards less is read, and a task of score has more programs; the results are the same.\n", shards, waves, size(policy))
+	_, err := fmt.Fprintf(out, "rollout: each of %d tasks opens the policy, %s, in each of %d waves, %s of the above: no task keeps its GPU while programs are scored. A task whose traces have all ended has no further wave, so that less is read. With fewer rollout.shards less is read too, and a task of score has more programs; the results are the same.\n",
+		shards, size(policy), waves, size(int64(shards)*int64(waves)*policy))
 	return err
 }
 
