@@ -109,8 +109,8 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 	}{
 		"no file":             {library: "/nowhere/at/all.so", words: []string{"/nowhere/at/all.so"}},
 		"no library":          {library: notALibrary, words: []string{"text.so"}},
-		"another ABI":         {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 999; }", words: []string{"version 999", "version 7"}},
-		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 6; }", words: []string{"version 6 of", "version 7"}},
+		"another ABI":         {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 999; }", words: []string{"version 999", "version 8"}},
+		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 7; }", words: []string{"version 7 of", "version 8"}},
 		"no ABI":              {source: "int anything;", words: []string{"eng_abi"}},
 		"a function less":     {source: stubs("", "decode"), words: []string{"eng_decode"}},
 		"no driver":           {source: status("describe", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no usable NVIDIA driver", "insufficient"}},
