@@ -212,20 +212,21 @@ func TestGPUsBoundLaunches(t *testing.T) {
 	t.Parallel()
 	dir := graph.Dir(t.TempDir())
 	var r recipe.Recipe
-	r.Resources.Stages.Rollout = recipe.Request{CPUs: 1, GPUs: 1}
+	r.Resources.Stages.Rollout, r.Resources.Stages.Evaluate = recipe.Request{CPUs: 1, GPUs: 2}, recipe.Request{CPUs: 1, GPUs: 1}
 	r.Rollout.Prompts, r.Rollout.Shards, r.Schedule.Oversample, r.Schedule.Iterations = 8, 3, 1, 1
 	g := graph.Graph{Dir: dir, Recipe: r}
 	task := func(stage graph.Stage, shard int) graph.Task {
 		return graph.Task{Node: graph.Node{Stage: stage, Iteration: 1}, Shard: shard}
 	}
-	ready := survey.Result{Ready: []graph.Task{task(graph.StageRollout, 0), task(graph.StageRollout, 1), task(graph.StageRollout, 2), task(graph.StageScore, 0)}}
+	ready := survey.Result{Ready: []graph.Task{task(graph.StageRollout, 0), task(graph.StageRollout, 1), task(graph.StageRollout, 2), task(graph.StageEvalRollout, 0), task(graph.StageScore, 0)}}
 	for _, c := range []struct {
-		gpus GPUCounter
-		want []int // shards of rollout that start
-	}{{devices(1), []int{0}}, {devices(2), []int{0, 1}}, {nil, []int{0, 1, 2}}, {devices(0), nil}} {
-		d := &Driver{Run: &rundir.Run{Dir: dir, Recipe: r, Graph: g}, Launcher: cores(16), GPUs: c.gpus, running: map[graph.Task]*launched{}, surveyor: survey.New(g)}
+		counted GPUCounter
+		want    []int // shards of rollout that start
+		gpus    int   // in use then: an evaluation that asks for one passes no rollout that asks for two
+	}{{devices(2), []int{0}, 2}, {devices(3), []int{0}, 2}, {devices(5), []int{0, 1}, 4}, {devices(7), []int{0, 1, 2}, 7}, {nil, []int{0, 1, 2}, 7}, {devices(1), nil, 0}} {
+		d := &Driver{Run: &rundir.Run{Dir: dir, Recipe: r, Graph: g}, Launcher: cores(16), GPUs: c.counted, running: map[graph.Task]*launched{}, surveyor: survey.New(g)}
 		if err := d.launch(t.Context(), ready, nil); (exitcode.Code(err) == exitcode.Unavailable) != (c.want == nil) {
-			t.Errorf("%v GPUs: %v", c.gpus, err)
+			t.Errorf("%v GPUs: %v", c.counted, err)
 		}
 		var rollouts []int
 		for shard := range 3 {
@@ -233,8 +234,8 @@ func TestGPUsBoundLaunches(t *testing.T) {
 				rollouts = append(rollouts, shard)
 			}
 		}
-		if scored := d.running[task(graph.StageScore, 0)] != nil; !cmp.Equal(rollouts, c.want) || scored != (c.want != nil) || d.gpus != len(c.want) {
-			t.Errorf("%v GPUs: rollouts %v started, want %v; the score too: %v; %d GPUs are in use", c.gpus, rollouts, c.want, scored, d.gpus)
+		if scored := d.running[task(graph.StageScore, 0)] != nil; !cmp.Equal(rollouts, c.want) || scored != (c.want != nil) || d.gpus != c.gpus {
+			t.Errorf("%v GPUs: rollouts %v started, want %v; the score too: %v; %d GPUs are in use, want %d", c.counted, rollouts, c.want, scored, d.gpus, c.gpus)
 		}
 	}
 }

@@ -39,14 +39,6 @@ type Launcher interface {
 	Close() error
 }
 
-// GPUCounter counts GPUs that tasks share.
-type GPUCounter interface {
-	// GPUs is how many the tasks may use together.
-	GPUs() int
-	// CheckGPUs refuses tasks of a stage that ask for more than there are.
-	CheckGPUs(stage string, asked int) error
-}
-
 // Progress is what the driver tells whoever watches.
 type Progress struct {
 	Event   string // launched, done, failed, retry, late, finished
@@ -220,7 +212,7 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		return err
 	}
 	waiting := slices.DeleteFunc(slices.Clone(found.Ready), func(t graph.Task) bool { return d.running[t] != nil })
-	lasting := 0
+	lasting, queued := 0, false
 	for _, t := range waiting {
 		if !t.Stage.Brief() {
 			lasting++
@@ -231,7 +223,8 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		if d.cores > 0 && d.cores+cores > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
-		if asked := d.Run.Graph.Request(t.Stage).GPUs; asked > 0 && d.gpus > 0 && d.GPUs != nil && d.gpus+asked > d.GPUs.GPUs() {
+		if asked := d.Run.Graph.Request(t.Stage).GPUs; asked > 0 && (queued || d.lacksGPUs(asked)) {
+			queued = true
 			continue // but tasks that need no GPU pass those that wait for one
 		}
 		if d.Needs != nil {
@@ -252,23 +245,6 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 			lasting--
 		}
 		d.tell(Progress{Event: "launched", Task: t, Survey: found, Running: len(d.running)})
-	}
-	return nil
-}
-
-// checkGPUs refuses a run, before its first task starts, of which a task that is still to do
-// asks for more GPUs than there are.
-func (d *Driver) checkGPUs() error {
-	if d.checked || d.GPUs == nil {
-		return nil
-	}
-	d.checked = true
-	for _, n := range d.Run.Graph.Nodes() {
-		if asked := d.Run.Graph.Request(n.Stage).GPUs; asked > 0 && !d.surveyor.Done(n) {
-			if err := d.GPUs.CheckGPUs(string(n.Stage.Resources()), asked); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
