@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of a struct or a function below. */
-#define ENG_ABI 7
+#define ENG_ABI 8
 
 typedef struct eng eng;
 
@@ -104,6 +104,7 @@ typedef struct {
     int32_t prefill_tokens; /* rows of one eng_prefill */
     int32_t gradient_sums;  /* partial sums of gradients on the device; */
     int32_t spilled_sums;   /* and those numbered after them, in page-locked memory of the host */
+    int32_t host_state;     /* 1: the optimizer's state is in page-locked memory of the host, and eng_step moves it through the device */
 } eng_config;
 
 typedef struct {
@@ -198,7 +199,7 @@ typedef enum { ENG_RUNNING = 0, ENG_STOPPED = 1, ENG_LENGTH = 2, ENG_IDLE = 3 } 
 
 typedef struct {
     int64_t weight_bytes, gradient_bytes, sum_bytes, state_bytes, activation_bytes, head_bytes, cache_bytes, other_bytes;
-    int64_t spilled_bytes;   /* page-locked memory of the host for partial sums and inputs of blocks */
+    int64_t spilled_bytes;   /* page-locked memory of the host for partial sums, inputs of blocks and the optimizer's state */
     int64_t flops;           /* of products and attention since the last call of eng_get_stats */
     int64_t to_device_bytes; /* copied since then from the host's memory to the device's, */
     int64_t to_host_bytes;   /* and back */

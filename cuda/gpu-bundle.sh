@@ -12,6 +12,10 @@ mkdir -p "$out/pkg/policy/cuda" "$out/pkg/policy/testdata"
 # The tests read their files by paths within the repository, whose folders the
 # bundle keeps.
 GOOS=linux GOARCH=amd64 CGO_ENABLED=1 go test -c -trimpath -ldflags '-s -w' -o "$out/pkg/policy/cuda/cuda.test" ./pkg/policy/cuda
+mkdir -p "$out/pkg/run" "$out/jobs"
+GOOS=linux GOARCH=amd64 CGO_ENABLED=1 go test -c -trimpath -ldflags '-s -w' -o "$out/pkg/run/run.test" ./pkg/run
+cp go.mod "$out/go.mod"
+cp jobs/smoke.yaml "$out/jobs/smoke.yaml"
 cp cuda/engine.h "$out/pkg/policy/cuda/engine.h"
 cp -R pkg/policy/testdata/golden "$out/pkg/policy/testdata/golden"
 mkdir "$out/cuda"

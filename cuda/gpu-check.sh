@@ -1,33 +1,46 @@
 #!/usr/bin/env bash
 # Tests and measures the CUDA engine on a machine with an NVIDIA GPU.
 #
-#   gpu-check.sh [--stage NAME,…] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]
+#   gpu-check.sh [--only STAGE,…] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]
 #
 # It needs nvcc, make and a C++ compiler; with a Python that has torch and
 # transformers (PYTHON, by default python3) it compares with them. It needs no
 # Go and no network: the test programs come with it (make gpu-bundle).
 #
-# Stages, by default all of them, in this order, what takes longest last:
-#   build      the library, the kernels' tests and benchmarks, for this GPU
-#   twins      every kernel against its twin, and the functions of engine.h
-#   parity     the same bits in sampler and learner, and however training is divided; the CPU engine; transformers
-#   kernels    the kernels' speed beside the device's ceilings
-#   speed      training and decoding, and the same of PyTorch
-#   sanitizer  the kernels' tests under compute-sanitizer, file by file; not with --quick unless it is named
-# Each step writes a log and, where it measures, JSON into FOLDER (by default
-# results beside this script), and what it wrote stays: a later call goes on with
-# the steps and the cases that are not done yet, also on another machine to which
-# FOLDER was taken. --again forgets them. --seconds ends all of it in time, the
-# table at the end included, and leaves the rest to a later call. --archive packs
-# FOLDER into one file after every step. --quick takes the small cases and ends
-# within four minutes; --dry-run prints what would be done. The status is 1 if a
-# step failed, and 0 if none did but time was too short for some.
+# Stages, by default all of them, in this order, cheap ones first:
+#   driver     the driver shows a GPU (seconds)
+#   build      the library, the kernels' tests and benchmarks, for this GPU (minutes on few cores)
+#   open       the library opens, and an engine computes numbers (seconds)
+#   twins      every kernel against its twin, and the functions of engine.h (minutes)
+#   parity     small policies: the same bits in sampler and learner, and however training is divided; the CPU engine (minutes)
+#   widths     heads and widths as published policies have them: the CPU engine; transformers (minutes)
+#   step       one training step has the same bytes twice, in one process and in two (seconds)
+#   recipe     a small recipe, whole, and the same bytes for other shards (a minute)
+#   kernels    the kernels' speed beside the device's ceilings (minutes)
+#   speed      training and decoding, and the same of PyTorch (minutes)
+#   sanitizer  the kernels' tests under compute-sanitizer, file by file; not with --quick unless it is named (half an hour)
+# A stage is skipped, and says so, where an earlier one that it needs has failed.
+# Each step of a stage writes a log and, where it measures, JSON into FOLDER (by
+# default results beside this script), and what it wrote stays: a later call goes
+# on with the steps and the cases that are not done yet, also on another machine
+# to which FOLDER was taken. --again forgets them. --seconds ends all of it in
+# time, the table at the end included, and leaves the rest to a later call.
+# --archive packs FOLDER into one file after every step. --quick takes the small
+# cases and ends within four minutes; --dry-run prints what would be done. At the
+# end stand table.txt and summary.json, with status and time of every stage and
+# step. The status is 1 if a step failed or a stage was skipped for one that
+# had, and 0 if none did but time was too short for some.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-all=build,twins,parity,kernels,speed,sanitizer
+all=driver,build,open,twins,parity,widths,step,recipe,kernels,speed,sanitizer
+# What a stage needs to have succeeded, or not to have been tried.
+declare -A needs=(
+	[open]=driver [twins]=driver [parity]='driver open' [widths]='driver open' [step]='driver open'
+	[recipe]='driver open step' [kernels]=driver [speed]='driver open' [sanitizer]=driver
+)
 quick='' dry='' again='' out='' archive='' stages='' seconds=0
 usage() {
-	echo "usage: gpu-check.sh [--stage $all] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]" >&2
+	echo "usage: gpu-check.sh [--only $all] [--quick] [--seconds N] [--out FOLDER] [--archive FILE] [--again] [--dry-run]" >&2
 	exit 64
 }
 while [[ $# -gt 0 ]]; do
@@ -37,7 +50,7 @@ while [[ $# -gt 0 ]]; do
 	--again) again=1 ;;
 	--out) out=${2:?--out needs a folder}; shift ;;
 	--archive) archive=${2:?--archive needs a file}; shift ;;
-	--stage) stages=$stages,${2:?--stage needs a name}; shift ;;
+	--only | --stage) stages=$stages,${2:?--only needs the names of stages}; shift ;;
 	--seconds) seconds=${2:?--seconds needs a number}; shift ;;
 	*) usage ;;
 	esac
@@ -45,7 +58,7 @@ while [[ $# -gt 0 ]]; do
 done
 for stage in ${stages//,/ }; do [[ ,$all, == *,"$stage",* ]] || usage; done
 [[ $seconds =~ ^[0-9]+$ ]] || usage
-[[ -n $stages ]] || stages=${quick:+build,twins,parity,kernels,speed}
+[[ -n $stages ]] || stages=${quick:+${all%,sanitizer}}
 stages=${stages:-$all}
 if [[ -n $quick ]] && ((seconds == 0)); then seconds=230; fi
 
@@ -59,9 +72,12 @@ done
 export CUDA_HOME PATH="${CUDA_HOME:+$CUDA_HOME/bin:}$PATH"
 build=$here/cuda/build
 tests=$here/pkg/policy/cuda
+runs=$here/pkg/run
+given_library=${LATHE_CUDA_LIB:-} # is taken as it is, and not built
 export LATHE_CUDA_LIB=${LATHE_CUDA_LIB:-$build/liblathe_engine.so}
 commit=$(cat "$here/COMMIT" 2>/dev/null || git -C "$here" describe --always --dirty 2>/dev/null || echo unknown)
 failed=0
+worst=0 # of the stage's steps: 1 if one failed, else 125 if time was too short for one
 began=$SECONDS
 reserve=10 # seconds for the table and the archive
 
@@ -75,7 +91,7 @@ if [[ -z $dry ]]; then
 		exit 64
 	fi
 	echo "$commit" >"$out/commit"
-	touch "$out/steps.jsonl"
+	touch "$out/steps.jsonl" "$out/stages.jsonl"
 fi
 
 # Seconds that are left, but for the table.
@@ -91,9 +107,11 @@ note() {
 	pack
 }
 
+short() { ((worst == 1)) || worst=125; }
+
 # step NAME SECONDS COMMAND...: runs one step within a time and notes what came
 # of it. A step that fails does not stop the others; one that was done is not done
-# again, unless it builds. The status is 125 where the time of the whole call was
+# again, unless it builds or looks at this machine. The status is 125 where the time of the whole call was
 # too short, which is no failure.
 step() {
 	local name=$1 limit=$2 start=$SECONDS status result cut=''
@@ -103,7 +121,7 @@ step() {
 		return 0
 	fi
 	printf '%-22s ' "$name"
-	if [[ $name != build* ]] && grep -q "\"step\": \"$name\", \"status\": 0," "$out/steps.jsonl"; then
+	if [[ $name != build* && $name != driver && $name != open ]] && grep -q "\"step\": \"$name\", \"status\": 0," "$out/steps.jsonl"; then
 		echo 'is done'
 		return 0
 	fi
@@ -111,6 +129,7 @@ step() {
 	if ((limit < 5)); then
 		echo 'left out: no time is left'
 		note "$name" 125 0
+		short
 		return 125
 	fi
 	echo "--- $(date -u +%FT%TZ): $*" >>"$out/$name.log"
@@ -121,11 +140,12 @@ step() {
 	124 | 137)
 		if [[ -n $cut ]]; then
 			result="cut off after $limit s: no time is left" status=125
+			short
 		else
-			result="too slow: more than $limit s" failed=1 status=124
+			result="too slow: more than $limit s" failed=1 worst=1 status=124
 		fi
 		;;
-	*) result="FAILED ($status), see $out/$name.log" failed=1 ;;
+	*) result="FAILED ($status), see $out/$name.log" failed=1 worst=1 ;;
 	esac
 	echo "$result, $((SECONDS - start)) s"
 	note "$name" "$status" "$((SECONDS - start))"
@@ -204,7 +224,7 @@ run_go() { # TEST_PATTERN: the compiled Go tests, in the folder that they read t
 	cd "$tests" && exec ./cuda.test -test.v -test.timeout 60m -test.run "$1"
 }
 export -f run_go
-export tests
+export tests runs
 archs=$(architecture)
 jobs=$(nproc 2>/dev/null || echo 2)
 
@@ -221,12 +241,23 @@ compiled() {
 		tail -5 "$out/$name.log"
 	fi
 	echo "left out, because it is not built: $*"
+	((worst == 125)) || worst=1 failed=1 # time may have been too short to build it
 	return 1
+}
+
+library() { [[ -n $given_library ]] || compiled build-library build/liblathe_engine.so; }
+
+stage_driver() {
+	step driver 60 bash -c 'nvidia-smi -L && nvidia-smi -L | grep -q "^GPU "'
 }
 
 stage_build() {
 	compiled build build/liblathe_engine.so build/kernels_test build/engine_test build/bench build/invariance
 	tried_to_build=1
+}
+
+stage_open() {
+	library && step open 60 bash -c 'run_go "^TestOpens$"'
 }
 
 stage_twins() {
@@ -237,19 +268,39 @@ stage_twins() {
 
 stage_parity() {
 	compiled build-invariance build/invariance && step invariance 120 env LD_LIBRARY_PATH="$(library_path)" "$build/invariance" --json "$out/invariance.jsonl"
-	compiled build-library build/liblathe_engine.so || return
-	step same-bits 240 bash -c 'run_go "TestConformance|TestLongContexts|TestSharedPrefixes|TestSumsInTheEngine"'
+	library || return
+	step same-bits 240 bash -c 'run_go "TestConformance|TestSharedPrefixes|TestSumsInTheEngine"'
 	step parity-cpu 240 bash -c 'run_go "TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake"'
 	# Products by wgmma, which an engine takes where LATHE_GEMM says so: what comes of it decides whether it is to be the rule.
 	if by_wgmma; then
 		LATHE_GEMM=wgmma step same-bits-wgmma 240 bash -c 'run_go "TestConformance|TestProductPaths"'
 		LATHE_GEMM=wgmma step parity-cpu-wgmma 240 bash -c 'run_go "TestBFloat16AgainstCPU|TestAdapterAgainstCPU"'
 	fi
+}
+
+# Heads of 64 and 128, contexts of more than a thousand tokens and, where there is
+# transformers, policies as they are published.
+stage_widths() {
+	library || return
+	step wide-heads 240 bash -c 'run_go "TestWideHeadsAgainstCPU|TestLongContexts"'
 	has_peers || return
 	# What transformers makes of the cases is large and stays out of the results.
 	[[ -d $build/golden || -n $dry ]] || sed -i '/"step": "transformers"/d' "$out/steps.jsonl"
 	step transformers 240 "$python" "$here/cuda/peers/parity.py" "$build/golden" ${quick:+--small} &&
 		LATHE_PEER_GOLDEN=$build/golden step parity-transformers 240 bash -c 'run_go TestAgainstPeer'
+}
+
+# In two processes, of which each takes the step twice.
+stage_step() {
+	library || return
+	LATHE_GPU_STEP=$out/step-one.txt step step-one 120 bash -c 'run_go "^TestStepTwice$"' &&
+		LATHE_GPU_STEP=$out/step-two.txt step step-two 120 bash -c 'run_go "^TestStepTwice$"' &&
+		step step-same 10 cmp "$out/step-one.txt" "$out/step-two.txt"
+}
+
+stage_recipe() {
+	library &&
+		step recipe 240 bash -c 'cd "$runs" && exec ./run.test -test.v -test.timeout 10m -test.run "^TestRecipeOnTheEngine$"'
 }
 
 stage_sanitizer() {
@@ -275,9 +326,9 @@ stage_kernels() {
 }
 
 stage_speed() {
-	compiled build-library build/liblathe_engine.so &&
+	library &&
 		LATHE_GPU_SPEED=$out/lathe.jsonl LATHE_GPU_QUICK=$quick cases speed 540 "$out/lathe.jsonl" bash -c 'run_go TestSpeed'
-	by_wgmma && compiled build-library build/liblathe_engine.so &&
+	by_wgmma && library &&
 		LATHE_GEMM=wgmma LATHE_GPU_SPEED=$out/lathe-wgmma.jsonl LATHE_GPU_QUICK=$quick cases speed-wgmma 540 "$out/lathe-wgmma.jsonl" bash -c 'run_go TestSpeed'
 	has_peers &&
 		cases speed-pytorch 1500 "$out/pytorch.jsonl" "$python" "$here/cuda/peers/speed.py" "$out/pytorch.jsonl" ${quick:+--quick}
@@ -293,8 +344,36 @@ if [[ -z $dry ]]; then
 	echo "$machine"
 	[[ $(cat "$out/machine.txt" 2>/dev/null) == *"$machine"* ]] || echo "$machine" >>"$out/machine.txt"
 fi
+# stage_status NAME: how a stage last ended, in this call or an earlier one; nothing if it was not tried.
+stage_status() { sed -n "s/.*\"stage\": \"$1\", \"status\": \([0-9]*\).*/\1/p" "$out/stages.jsonl" | tail -n 1; }
+
+# run_stage NAME: runs a stage unless one that it needs has failed, and notes how it
+# ended: 0, 1 (a step failed), 125 (time was too short) or 126 (skipped).
+run_stage() {
+	local stage=$1 start=$SECONDS need because=''
+	if [[ -n $dry ]]; then
+		echo "stage $stage"
+		"stage_$stage"
+		return
+	fi
+	echo "stage $stage"
+	worst=0
+	for need in ${needs[$stage]:-}; do
+		case $(stage_status "$need") in
+		1 | 126) because=$need && break ;;
+		esac
+	done
+	if [[ -n $because ]]; then
+		echo "skipped, because stage $because failed; after a repair: gpu-check.sh --only $because,$stage"
+		worst=126 failed=1
+	else
+		"stage_$stage"
+	fi
+	printf '{"stage": "%s", "status": %d, "seconds": %d, "because": "%s"}\n' "$stage" "$worst" "$((SECONDS - start))" "$because" >>"$out/stages.jsonl"
+}
+
 for stage in ${all//,/ }; do
-	if [[ ,$stages, == *,$stage,* ]]; then "stage_$stage"; fi
+	if [[ ,$stages, == *,$stage,* ]]; then run_stage "$stage"; fi
 done
 [[ -n $dry ]] && exit 0
 echo "this call took $((SECONDS - began)) s; logs and JSON are in $out${archive:+ and in $archive}"

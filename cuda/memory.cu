@@ -120,6 +120,13 @@ void place_state(Arena &arena, std::vector<Group> &groups, const eng_config &c) 
     }
 }
 
+int64_t state_bytes(const eng_config &c) {
+    Arena arena;
+    std::vector<Group> groups = groups_of(c);
+    place_state(arena, groups, c);
+    return arena.used();
+}
+
 namespace {
 
 template <class T>
@@ -137,7 +144,7 @@ Memory measure(const eng_config &c) {
     m.gradients = used([&](Arena &arena) { place_gradients(arena, groups, &lookups, c); });
     m.sums = c.gradient_sums * sum_elements(c) * int64_t(sizeof(float));
     m.spilled = c.spilled_sums * sum_elements(c) * int64_t(sizeof(float)) + offloaded_rows(c) * c.hidden * int64_t(sizeof(T));
-    m.state = used([&](Arena &arena) { place_state(arena, groups, c); });
+    (c.host_state ? m.spilled : m.state) += state_bytes(c);
     m.activations = used([&](Arena &arena) { buffers.place_activations(arena, c); });
     m.head = used([&](Arena &arena) { buffers.place_head(arena, c); });
     m.cache = used([&](Arena &arena) { buffers.place_cache(arena, c); });

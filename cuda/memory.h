@@ -81,11 +81,15 @@ struct Group {
 // tensors, of the adapter's, and the value head.
 std::vector<Group> groups_of(const eng_config &c);
 
-// Place the groups' weights, gradients and optimizer state. The gradient of a
+// Place the groups' weights, gradients and optimizer state, which is in memory of the
+// host where eng_config.host_state is set. The gradient of a
 // tied embedding's use as a table, (vocabulary, hidden), lies after the others.
 void place_weights(Arena &arena, std::vector<Group> &groups, const eng_config &c);
 void place_gradients(Arena &arena, std::vector<Group> &groups, float **lookups, const eng_config &c);
 void place_state(Arena &arena, std::vector<Group> &groups, const eng_config &c);
+
+// Bytes of the optimizer's state, wherever it is.
+int64_t state_bytes(const eng_config &c);
 
 // Elements of a partial sum of gradients: all gradients as they lie, but for a
 // tied embedding's use as a table, which is added to its head's before.

@@ -139,6 +139,10 @@ struct DecodeStep {
 template <class T>
 struct Engine final : eng {
     Stream stream = nullptr;
+    // What comes from and goes to the host's memory beside the stream's work, through the
+    // two halves of the staging buffers: when a half has arrived, is done with, and has left.
+    Stream arriving = nullptr, leaving = nullptr;
+    cudaEvent_t arrived[2] = {nullptr, nullptr}, done[2] = {nullptr, nullptr}, left[2] = {nullptr, nullptr};
     cudaEvent_t began = nullptr, ended = nullptr, copied[2] = {nullptr, nullptr};
     std::vector<Group> groups;
     Model<T> model;
@@ -154,6 +158,7 @@ struct Engine final : eng {
     HostMemory<double> total;        // (2)
     HostMemory<float> spilled;       // (spilled_sums, sum_elements)
     HostMemory<T> offloaded;         // (offloaded_rows, h) inputs of blocks
+    HostMemory<char> host_state;     // (state_bytes) where it is not on the device
     std::vector<bool> held;          // (gradient_sums + spilled_sums) which partial sums have been written
 
     // The slots as the device had them at the end of the last call.

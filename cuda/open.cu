@@ -1,6 +1,7 @@
 // open.cu: eng_open: what a configuration must be, the memory it takes, and the
 // model that lies in it.
 #include <math.h>
+#include <string.h>
 
 #include <algorithm>
 
@@ -48,6 +49,7 @@ void validate(const eng_config &c) {
         {"prefill_tokens", c.prefill_tokens, c.slots > 0 ? 1 : 0, large},
         {"gradient_sums", c.gradient_sums, 0, c.train ? 64 : 0},
         {"spilled_sums", c.spilled_sums, 0, c.train ? 64 : 0},
+        {"host_state", c.host_state, 0, c.train == 1 ? 1 : 0},
     };
     for (const Size &size : sizes)
         REQUIRE(size.value >= size.least && size.value <= size.most, "%s is %lld; it must lie between %lld and %lld", size.name,
@@ -101,8 +103,8 @@ void allocate(Engine<T> &e) {
 
 template <class T>
 void place_all(Engine<T> &e) {
-    Arena weights(e.weights.data()), gradients(e.gradients.data()), state(e.state.data()), activations(e.activations.data()),
-        head(e.head.data()), cache(e.cache.data()), other(e.other.data());
+    Arena weights(e.weights.data()), gradients(e.gradients.data()), activations(e.activations.data()), head(e.head.data()),
+        cache(e.cache.data()), other(e.other.data()), state(e.config.host_state ? e.host_state.data() : e.state.data());
     e.groups = groups_of(e.config);
     place_weights(weights, e.groups, e.config);
     place_gradients(gradients, e.groups, &e.model.lookups, e.config);
@@ -119,12 +121,18 @@ void allocate_spilled(Engine<T> &e) {
     try {
         e.spilled.allocate(e.config.spilled_sums * sum_elements(e.config));
         e.offloaded.allocate(offloaded_rows(e.config) * e.config.hidden);
+        if (e.config.host_state) {
+            e.host_state.allocate(state_bytes(e.config));
+            memset(e.host_state.data(), 0, state_bytes(e.config));
+        }
     } catch (const CudaError &error) {
         cudaGetLastError(); // it is told once
         if (error.code != cudaErrorMemoryAllocation) throw;
         throw Failure(ENG_MEMORY,
-                      "%d partial sums of gradients and inputs of %lld rows need %.2f GiB of page-locked memory, which the host does not give",
-                      e.config.spilled_sums, static_cast<long long>(offloaded_rows(e.config)), memory_of(e.config).spilled / GIB);
+                      "%d partial sums of gradients, inputs of %lld rows and %.2f GiB of optimizer state need %.2f GiB of page-locked "
+                      "memory, which the host does not give",
+                      e.config.spilled_sums, static_cast<long long>(offloaded_rows(e.config)),
+                      (e.config.host_state ? state_bytes(e.config) : 0) / GIB, memory_of(e.config).spilled / GIB);
     }
     e.held.assign(e.config.gradient_sums + e.config.spilled_sums, false);
 }
@@ -234,10 +242,12 @@ void fill(Engine<T> &e) {
 
 template <class T>
 void open(Engine<T> &e) {
-    CHECK(cudaStreamCreateWithFlags(&e.stream, cudaStreamNonBlocking));
+    for (Stream *stream : {&e.stream, &e.arriving, &e.leaving}) CHECK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&e.began));
     CHECK(cudaEventCreate(&e.ended));
-    for (cudaEvent_t &event : e.copied) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    for (int half = 0; half < 2; half++)
+        for (cudaEvent_t *event : {&e.copied[half], &e.arrived[half], &e.done[half], &e.left[half]})
+            CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
     allocate(e);
     allocate_host(e);
     place_all(e);
@@ -248,12 +258,14 @@ void open(Engine<T> &e) {
 
 template <class T>
 Engine<T>::~Engine() {
-    if (stream) cudaStreamSynchronize(stream);
+    for (Stream own : {stream, arriving, leaving})
+        if (own) cudaStreamSynchronize(own);
     for (const auto &entry : steps)
         if (entry.second.graph) cudaGraphExecDestroy(entry.second.graph);
-    for (cudaEvent_t event : {began, ended, copied[0], copied[1]})
+    for (cudaEvent_t event : {began, ended, copied[0], copied[1], arrived[0], arrived[1], done[0], done[1], left[0], left[1]})
         if (event) cudaEventDestroy(event);
-    if (stream) cudaStreamDestroy(stream);
+    for (Stream own : {stream, arriving, leaving})
+        if (own) cudaStreamDestroy(own);
 }
 
 template struct Engine<float>;

@@ -39,14 +39,55 @@ void add_squares_of(Engine<T> &e, double *total, F wanted) {
     add_squares(e.stream, total, e.buffers.squares, segments);
 }
 
+// Elements of a piece of the state, whose moments and master take three quarters of a half of
+// the staging buffer.
+constexpr int64_t STATE_PIECE = STAGING / 4;
+
+template <class T, class Word>
+void copy(Engine<T> &e, Word *to, const Word *from, int64_t count, Stream stream, cudaMemcpyKind kind) {
+    CHECK(cudaMemcpyAsync(to, from, count * sizeof(Word), kind, stream));
+    (kind == cudaMemcpyHostToDevice ? e.to_device_bytes : e.to_host_bytes) += count * int64_t(sizeof(Word));
+}
+
+// State in the host's memory goes through the device piece by piece: while one piece is
+// updated the next one arrives and the one before leaves, each way in a stream of its own. An
+// element is computed as where it stays. piece counts those of all groups.
 template <class W, class S, class T>
-void update(Engine<T> &e, const Group &group, const double *total, const AdamW &settings) {
+void update_streamed(Engine<T> &e, const Group &group, const double *total, const AdamW &settings, int64_t &piece) {
+    for (int64_t at = 0; at < group.elements; at += STATE_PIECE, piece++) {
+        const int64_t n = std::min(STATE_PIECE, group.elements - at), half = piece % 2;
+        float *room = e.buffers.staging + half * STAGING, *master = group.master ? room + 2 * STATE_PIECE : nullptr;
+        S *first = reinterpret_cast<S *>(room), *second = reinterpret_cast<S *>(room + STATE_PIECE);
+        S *held_first = static_cast<S *>(group.exp_avg) + at, *held_second = static_cast<S *>(group.exp_avg_sq) + at;
+        auto move = [&](Stream stream, cudaMemcpyKind kind) {
+            const bool in = kind == cudaMemcpyHostToDevice;
+            copy(e, in ? first : held_first, in ? held_first : first, n, stream, kind);
+            copy(e, in ? second : held_second, in ? held_second : second, n, stream, kind);
+            if (master) copy(e, in ? master : group.master + at, in ? group.master + at : master, n, stream, kind);
+        };
+        if (piece >= 2) CHECK(cudaStreamWaitEvent(e.arriving, e.left[half], 0));
+        move(e.arriving, cudaMemcpyHostToDevice);
+        CHECK(cudaEventRecord(e.arrived[half], e.arriving));
+        CHECK(cudaStreamWaitEvent(e.stream, e.arrived[half], 0));
+        adamw<W, S>(e.stream, static_cast<W *>(group.weights) + at, master, first, second, group.gradient + at, total, settings,
+                    group.first + at, n);
+        CHECK(cudaEventRecord(e.done[half], e.stream));
+        CHECK(cudaStreamWaitEvent(e.leaving, e.done[half], 0));
+        move(e.leaving, cudaMemcpyDeviceToHost);
+        CHECK(cudaEventRecord(e.left[half], e.leaving));
+    }
+}
+
+template <class W, class S, class T>
+void update(Engine<T> &e, const Group &group, const double *total, const AdamW &settings, int64_t &piece) {
+    if (e.config.host_state) return update_streamed<W, S>(e, group, total, settings, piece);
     adamw<W, S>(e.stream, static_cast<W *>(group.weights), group.master, static_cast<S *>(group.exp_avg),
                 static_cast<S *>(group.exp_avg_sq), group.gradient, total, settings, group.first, group.elements);
 }
 
 template <class S, class T>
 void update_all(Engine<T> &e, const AdamW &settings, const eng_adamw &given) {
+    int64_t piece = 0;
     for (const Group &group : e.groups) {
         if (!group.trained) continue;
         AdamW own = settings;
@@ -60,10 +101,11 @@ void update_all(Engine<T> &e, const AdamW &settings, const eng_adamw &given) {
             }
         }
         if (group.wide)
-            update<float, S>(e, group, total, own);
+            update<float, S>(e, group, total, own, piece);
         else
-            update<T, S>(e, group, total, own);
+            update<T, S>(e, group, total, own, piece);
     }
+    if (piece > 0) CHECK(cudaStreamWaitEvent(e.stream, e.left[(piece - 1) % 2], 0)); // what left before it has left too
 }
 
 double clip(double norm, double most) {

@@ -51,11 +51,18 @@ void add_gradients(Engine<T> &e, int32_t sum) {
         add_float(e.stream, gradients, held, elements);
     } else {
         const float *held_by_host = sum_on_host(e, sum);
-        for (int64_t at = 0; at < elements; at += STAGING) {
-            const int64_t n = std::min(STAGING, elements - at);
-            to_device(e, e.buffers.staging, held_by_host + at, n);
-            add_float(e.stream, gradients + at, e.buffers.staging, n);
+        // A piece arrives while the one before is added.
+        for (int64_t at = 0, piece = 0; at < elements; at += STAGING, piece++) {
+            const int64_t n = std::min(STAGING, elements - at), half = piece % 2;
+            float *room = e.buffers.staging + half * STAGING;
+            if (piece >= 2) CHECK(cudaStreamWaitEvent(e.arriving, e.done[half], 0));
+            CHECK(cudaMemcpyAsync(room, held_by_host + at, n * sizeof(float), cudaMemcpyHostToDevice, e.arriving));
+            CHECK(cudaEventRecord(e.arrived[half], e.arriving));
+            CHECK(cudaStreamWaitEvent(e.stream, e.arrived[half], 0));
+            add_float(e.stream, gradients + at, room, n);
+            CHECK(cudaEventRecord(e.done[half], e.stream));
         }
+        e.to_device_bytes += elements * int64_t(sizeof(float));
     }
     timed.finish();
 }

@@ -21,12 +21,18 @@ struct Place {
     bf16 *half = nullptr;   // or in bfloat16
     float *master = nullptr; // what is written is written here too, unrounded
     float *also = nullptr;   // what is held is the sum with this, which a write sets to zero
-    const float *host = nullptr; // or it is in page-locked memory, and only read
+    float *host = nullptr;   // or in page-locked memory of the host, in float32,
+    bf16 *host_half = nullptr; // or in bfloat16
+    float *host_master = nullptr; // as master
 };
 
-Place place(void *data, int64_t at, bool is_half) {
+Place place(void *data, int64_t at, bool is_half, bool on_host = false) {
     Place p;
-    if (is_half)
+    if (on_host && is_half)
+        p.host_half = static_cast<bf16 *>(data) + at;
+    else if (on_host)
+        p.host = static_cast<float *>(data) + at;
+    else if (is_half)
         p.half = static_cast<bf16 *>(data) + at;
     else
         p.wide = static_cast<float *>(data) + at;
@@ -58,11 +64,11 @@ Place place_of(const Engine<T> &e, const Group &group, const Part &part, int64_t
     switch (kind) {
     case ENG_WEIGHT:
         p = place(group.weights, at, half_weights);
-        if (group.master) p.master = group.master + at;
+        if (group.master) (c.host_state ? p.host_master : p.master) = group.master + at;
         break;
     case ENG_MASTER:
         REQUIRE(group.master, "the master of a tensor (role %d) that has none", part.role);
-        p = place(group.master, at, false);
+        p = place(group.master, at, false, c.host_state);
         break;
     case ENG_GRADIENT:
         REQUIRE(group.trained, "the gradient of a tensor (role %d) that is not trained", part.role);
@@ -72,7 +78,7 @@ Place place_of(const Engine<T> &e, const Group &group, const Part &part, int64_t
     case ENG_EXP_AVG:
     case ENG_EXP_AVG_SQ:
         REQUIRE(group.exp_avg, "the moments of a tensor (role %d) that has none", part.role);
-        p = place(kind == ENG_EXP_AVG ? group.exp_avg : group.exp_avg_sq, at, half_state);
+        p = place(kind == ENG_EXP_AVG ? group.exp_avg : group.exp_avg_sq, at, half_state, c.host_state);
         break;
     default:
         p = place_of_sum(e, group, part, at, kind);
@@ -100,6 +106,8 @@ Place find(const Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_
             if (p.master) p.master += offset;
             if (p.also) p.also += offset;
             if (p.host) p.host += offset;
+            if (p.host_half) p.host_half += offset;
+            if (p.host_master) p.host_master += offset;
             return p;
         }
     }
@@ -136,6 +144,10 @@ void put(Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_t offset
     if (kind == ENG_MASTER) p = find(e, role, layer, ENG_WEIGHT, offset, count);
     if (kind == ENG_MASTER || kind == ENG_WEIGHT) e.kept.valid = e.kept.logits = false;
     REQUIRE(count == 0 || values != nullptr, "a write of a tensor without values");
+    if (p.host) std::copy_n(values, count, p.host);
+    if (p.host_half) std::transform(values, values + count, p.host_half, from_float<bf16>);
+    if (p.host_master) std::copy_n(values, count, p.host_master);
+    if (p.host || p.host_half) return;
     for (int64_t at = 0, piece = 0; at < count; at += STAGING, piece++) {
         const int64_t n = std::min(STAGING, count - at), half = piece % 2;
         float *host = e.staging.data() + half * STAGING, *device = e.buffers.staging + half * STAGING;
@@ -152,10 +164,9 @@ template <class T>
 void get(Engine<T> &e, int32_t role, int32_t layer, int32_t kind, int64_t offset, int64_t count, float *values) {
     const Place p = find(e, role, layer, kind, offset, count);
     REQUIRE(count == 0 || values != nullptr, "a read of a tensor without room for its values");
-    if (p.host) {
-        std::copy_n(p.host, count, values);
-        return;
-    }
+    if (p.host) std::copy_n(p.host, count, values);
+    if (p.host_half) std::transform(p.host_half, p.host_half + count, values, [](bf16 x) { return to_float(x); });
+    if (p.host || p.host_half) return;
     auto receive = [&](int64_t at, int64_t half) {
         CHECK(cudaEventSynchronize(e.copied[half]));
         memcpy(values + at, e.staging.data() + half * STAGING, std::min(STAGING, count - at) * sizeof(float));

@@ -181,16 +181,22 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     if (bytes == 0) return returned(cudaSuccess);
     const cudaError_t code = check_copy(to, from, bytes, kind);
     if (code != cudaSuccess) return returned(code);
-    return enqueue(stream, [=] {
-        memmove(to, from, bytes);
-        return cudaSuccess;
-    });
+    return enqueue(
+        stream,
+        [=] {
+            memmove(to, from, bytes);
+            return cudaSuccess;
+        },
+        kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost);
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
     if (records()) return returned(cudaErrorStreamCaptureUnsupported);
     const bool staged = kind == cudaMemcpyHostToDevice && whereabouts(from, bytes) == Where::host;
-    if (!staged || bytes == 0 || check_copy(to, from, bytes, kind) != cudaSuccess) return cudaMemcpyAsync(to, from, bytes, kind);
+    if (!staged || bytes == 0 || check_copy(to, from, bytes, kind) != cudaSuccess) {
+        const cudaError_t copied = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+        return copied == cudaSuccess ? cudaStreamSynchronize(nullptr) : copied;
+    }
     const cudaError_t code = enqueue(nullptr, [] { return cudaSuccess; });
     if (code != cudaSuccess) return code;
     const char *first = static_cast<const char *>(from);

@@ -33,8 +33,11 @@ size_t bytes_of_streams();
 // Whether the calling thread records a stream, and may not allocate, free or wait.
 bool records();
 
-// Runs work now, or records it while the stream is captured.
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+// Runs work now, when what the stream still has to do is done, or records it while the stream
+// is captured. Late work, which a copy between the device and page-locked memory is, runs as
+// late as CUDA allows: when its stream is waited for, by the host or by another stream, or
+// has other work. Who does not wait for it finds what was there before.
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work, bool late = false);
 // Notes a code for cudaGetLastError and returns it; after a kernel's error, that.
 cudaError_t returned(cudaError_t code);
 

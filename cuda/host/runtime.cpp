@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,14 +15,24 @@
 
 using namespace lathe::host;
 
+// What a stream still has to do: a copy, or a wait for another stream.
+struct Late {
+    std::function<cudaError_t()> work; // none for a wait
+    cudaStream_t other = nullptr;      // is waited for until it has done so much
+    uint64_t until = 0;
+};
 struct LatheHostStream {
     bool waits = true; // for the default stream, as that does for it
     bool capturing = false;
     std::vector<std::function<cudaError_t()>> recorded;
+    std::deque<Late> late;
+    uint64_t given = 0, finished = 0; // entries of late, from the first on
 };
 struct LatheHostEvent {
     std::chrono::steady_clock::time_point time;
     bool recorded = false;
+    cudaStream_t stream = nullptr; // of the last record, which was so many of its entries
+    uint64_t until = 0;
 };
 struct LatheHostGraph {
     std::vector<std::function<cudaError_t()>> work;
@@ -50,16 +61,42 @@ static LatheHostStream *resolve(cudaStream_t stream) { return stream == nullptr 
 static thread_local int recordings;
 bool records() { return recordings > 0; }
 
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+// Does what a stream has to do, until so many of its entries are done.
+static cudaError_t catch_up(LatheHostStream *stream, uint64_t until) {
+    while (stream->finished < until) {
+        Late next = std::move(stream->late.front());
+        stream->late.pop_front();
+        stream->finished++;
+        cudaError_t code = cudaSuccess;
+        if (next.work) {
+            OpenMemory open;
+            code = next.work();
+        } else {
+            code = catch_up(next.other, next.until);
+        }
+        if (code != cudaSuccess) return code;
+    }
+    return cudaSuccess;
+}
+
+static cudaError_t postpone(LatheHostStream *to, Late entry) {
+    to->late.push_back(std::move(entry));
+    to->given++;
+    return returned(cudaSuccess);
+}
+
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work, bool late) {
     if (broken) return returned(cudaErrorLaunchFailure);
     LatheHostStream *to = resolve(stream);
-    if (!to->capturing) {
-        if (to->waits) copies_arrive();
-        OpenMemory open;
-        return returned(work());
+    if (to->capturing) {
+        to->recorded.push_back(std::move(work));
+        return returned(cudaSuccess);
     }
-    to->recorded.push_back(std::move(work));
-    return returned(cudaSuccess);
+    if (to->waits) copies_arrive();
+    if (late) return postpone(to, {std::move(work)});
+    if (const cudaError_t code = catch_up(to, to->given); code != cudaSuccess) return returned(code);
+    OpenMemory open;
+    return returned(work());
 }
 
 static cudaError_t fail(const char *kernel, const std::string &what) {
@@ -258,7 +295,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 cudaError_t cudaDeviceSynchronize() {
     if (records()) return returned(cudaErrorStreamCaptureUnsupported);
     copies_arrive();
-    return returned(cudaSuccess);
+    return returned(catch_up(&default_stream, default_stream.given));
 }
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value) {
@@ -279,15 +316,21 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (stream == nullptr) return returned(cudaErrorInvalidResourceHandle);
+    const cudaError_t code = catch_up(stream, stream->given);
     delete stream;
     streams--;
-    return returned(cudaSuccess);
+    return returned(code);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (resolve(stream)->waits) copies_arrive();
-    return returned(resolve(stream)->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+    if (resolve(stream)->capturing) return returned(cudaErrorStreamCaptureUnsupported);
+    return returned(catch_up(resolve(stream), resolve(stream)->given));
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return returned(cudaSuccess); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    if (broken) return returned(cudaErrorLaunchFailure);
+    if (event->stream == nullptr) return returned(cudaSuccess);
+    return postpone(resolve(stream), {nullptr, event->stream, event->until});
+}
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (stream == nullptr || stream->capturing) return returned(cudaErrorStreamCaptureUnsupported);
@@ -322,14 +365,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return returned(cudaSuccess);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    return enqueue(stream, [event] {
-        event->time = std::chrono::steady_clock::now();
-        event->recorded = true;
-        return cudaSuccess;
-    });
+    const cudaError_t code = enqueue(
+        stream,
+        [event] {
+            event->time = std::chrono::steady_clock::now();
+            event->recorded = true;
+            return cudaSuccess;
+        },
+        true);
+    event->stream = resolve(stream);
+    event->until = event->stream->given;
+    return code;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return returned(cudaSuccess); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return returned(cudaSuccess); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return returned(event->stream ? catch_up(event->stream, event->until) : cudaSuccess); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
     if (!from->recorded || !to->recorded) return returned(cudaErrorInvalidResourceHandle);
     *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();

@@ -76,10 +76,14 @@ def main():
     def of(name):
         return lines(os.path.join(folder, name), problems)
 
-    steps = {}  # what came of each last, and the seconds of all that it was tried
-    for s in of("steps.jsonl"):
-        steps[s["step"]] = dict(s, seconds=s["seconds"] + steps.get(s["step"], {"seconds": 0})["seconds"])
-    steps = list(steps.values())
+    def ends(name, what):
+        """How each ended last, with the seconds of all that it was tried."""
+        last = {}
+        for s in of(name):
+            last[s[what]] = dict(s, seconds=s["seconds"] + last.get(s[what], {"seconds": 0})["seconds"])
+        return list(last.values())
+
+    stages, steps = ends("stages.jsonl", "stage"), ends("steps.jsonl", "step")
     tests = {t["test"]: t for t in of("twins.jsonl")}
     kernels = {}
     try:
@@ -124,16 +128,17 @@ def main():
         for by, x in (("Lathe", a), ("by wgmma", r["lathe_wgmma"]), ("PyTorch", b)):
             if x.get("error"):
                 say(f"    {by} FAILED: {x['error'][:110]}")
-    say(f"{'step':<32} {'result':>12} {'seconds':>12}")
-    for s in steps:
-        result = {0: "ok", 124: "too slow", 125: "left out"}.get(s["status"], f"FAILED {s['status']}")
-        say(f"{s['step']:<32} {result:>12} {s['seconds']:>12}")
+    for what, ended in (("stage", stages), ("step", steps)):
+        say(f"{what:<32} {'result':>12} {'seconds':>12}")
+        for s in ended:
+            result = {0: "ok", 124: "too slow", 125: "left out", 126: "skipped"}.get(s["status"], f"FAILED {s['status']}")
+            say(f"{s[what]:<32} {result:>12} {s['seconds']:>12}" + (f"  stage {s['because']} failed" if s.get("because") else ""))
     for t in tests.values():
         if "error" in t:
             say(f"    {t['test']} FAILED: {t['error']}")
     for problem in problems:
         say(problem)
-    summary = {"machine": machine, "steps": steps, "tests": list(tests.values()), "speed": rows, "invariance": invariance, "kernels": kernels, "problems": problems}
+    summary = {"machine": machine, "stages": stages, "steps": steps, "tests": list(tests.values()), "speed": rows, "invariance": invariance, "kernels": kernels, "problems": problems}
     with open(os.path.join(folder, "summary.json"), "w") as f:
         json.dump(summary, f, indent=1)
     with open(os.path.join(folder, "table.txt"), "w") as f:

@@ -253,6 +253,41 @@ static __global__ void warp_kernel(int *out) {
     row[10 * 64] = lane < 16 ? __shfl_sync(0x0000ffffu, lane, 3) : static_cast<int>(__ballot_sync(0xffff0000u, lane == 20));
 }
 
+// A copy between page-locked memory and the device is made as late as CUDA allows: its own
+// stream's work finds it made, and others that wait for it; who does not, finds what was there.
+TEST(host_copies_are_late) {
+    cudaStream_t copies, other;
+    cudaEvent_t made;
+    for (cudaStream_t *s : {&copies, &other}) CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
+    CHECK(cudaEventCreate(&made));
+    int *pinned = nullptr, *device = nullptr;
+    CHECK(cudaMallocHost(reinterpret_cast<void **>(&pinned), 2 * sizeof(int)));
+    CHECK(cudaMalloc(reinterpret_cast<void **>(&device), 2 * sizeof(int)));
+    CHECK(cudaMemset(device, 0, 2 * sizeof(int)));
+    auto read = [&](int at, cudaStream_t by) { // what a stream finds on the device, copied there and then to the host
+        CHECK(cudaMemcpyAsync(device + 1, device + at, sizeof(int), cudaMemcpyDeviceToDevice, by));
+        CHECK(cudaMemcpyAsync(pinned + 1, device + 1, sizeof(int), cudaMemcpyDeviceToHost, by));
+        const int before = pinned[1];
+        CHECK(cudaStreamSynchronize(by));
+        t.expect(by != other || before == -1, "a copy to the host has arrived before it was waited for");
+        return pinned[1];
+    };
+    pinned[0] = 7, pinned[1] = -1;
+    CHECK(cudaMemcpyAsync(device, pinned, sizeof(int), cudaMemcpyHostToDevice, copies));
+    CHECK(cudaEventRecord(made, copies));
+    t.expect(read(0, other) == 0, "a stream that does not wait for a copy has seen it");
+    pinned[1] = -1;
+    CHECK(cudaStreamWaitEvent(other, made, 0));
+    t.expect(read(0, other) == 7, "a stream that waits for a copy has not seen it");
+    pinned[0] = 8;
+    CHECK(cudaMemcpyAsync(device, pinned, sizeof(int), cudaMemcpyHostToDevice, copies));
+    t.expect(read(0, copies) == 8, "a stream has not seen its own copy");
+    CHECK(cudaFree(device));
+    CHECK(cudaFreeHost(pinned));
+    CHECK(cudaEventDestroy(made));
+    for (cudaStream_t s : {copies, other}) CHECK(cudaStreamDestroy(s));
+}
+
 TEST(host_warp_functions) {
     Buffer<int> out(11 * 64);
     LAUNCH(warp_kernel, 1, 64, 0, t.stream, out);

@@ -87,7 +87,8 @@ func printWaves(out io.Writer, g graph.Graph, policy int64) error {
 	if g.Recipe.Schedule.Iterations == 0 || waves == 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "rollout: each task of each wave (%d tasks, %d waves) opens the policy, %s: no task keeps its GPU while programs are scored. With fewer rollout.shards less is read, and a task of score has more programs; the results are the same.\n", shards, waves, size(policy))
+	_, err := fmt.Fprintf(out, "rollout: each of %d tasks opens the policy, %s, in each of %d waves, %s of the above: no task keeps its GPU while programs are scored. A task whose traces have all ended has no further wave, so that less is read. With fewer rollout.shards less is read too, and a task of score has more programs; the results are the same.\n",
+		shards, size(policy), waves, size(int64(shards)*int64(waves)*policy))
 	return err
 }
 
@@ -130,8 +131,8 @@ func checkHeld(g graph.Graph, held map[graph.Stage]int64) error {
 }
 
 // spilled is what tasks hold in the host's memory, by plans for a GPU, whose works are called
-// as stages are: sums of gradients and inputs of blocks that found no place on the GPU and, with
-// an optimizer, its state in float32 on its way from and to files.
+// as stages are: sums of gradients, inputs of blocks and optimizer state that found no place on
+// the GPU and, with an optimizer, its state in float32 on its way from and to files.
 func spilled(plans []gpuPlan) map[graph.Stage]int64 {
 	held := map[graph.Stage]int64{}
 	for _, p := range plans {
@@ -139,8 +140,8 @@ func spilled(plans []gpuPlan) map[graph.Stage]int64 {
 			continue
 		}
 		bytes := p.Plan.SpilledBytes
-		if p.Plan.StateBytes > 0 { // two moments, and masters where there are any
-			bytes += max(p.Plan.StateBytes, 2*p.Plan.GradientBytes)
+		if state := p.Plan.OptimizerBytes(); state > 0 { // two moments, and masters where there are any
+			bytes += max(state, 2*p.Plan.GradientBytes)
 		}
 		held[graph.Stage(p.Work)] = bytes
 	}

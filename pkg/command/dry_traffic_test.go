@@ -8,6 +8,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/golden"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -139,4 +140,22 @@ func TestLargePolicies(t *testing.T) {
 			digits(total.seconds(2)), digits(total.seconds(10)), digits(total.seconds(50)))
 	}
 	golden.Check(t, sourcetree.Path("analysis", "results", "dryrun", "large.md"), page)
+}
+
+// What rollout tasks read in all waves stands in the plan, with the reason: by hand, of a policy
+// of 3 GB.
+func TestWavesAreExplained(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"smoke":       "",
+		"mle-smoke":   "",
+		"mlerl/mlerl": "rollout: each of 16 tasks opens the policy, 3.0 GB, in each of 15 waves, 720.0 GB of the above: no task keeps its GPU while programs are scored.",
+	} {
+		resolved := must.Get(recipe.Load(sourcetree.Path("jobs", file+".yaml"), nil))(t)
+		g := graph.Graph{Recipe: resolved.Recipe}
+		var out strings.Builder
+		if err := printWaves(&out, g, 3e9); err != nil || !strings.HasPrefix(out.String(), want) || want == "" && out.Len() > 0 {
+			t.Errorf("%s: %q, %v; want %q", file, out.String(), err, want)
+		}
+	}
 }

@@ -29,7 +29,10 @@ and problems in the numbers that the recipes ask for, and policies of the publis
 most so many: every wave has all its shards. The bound is every task at its time limit, or every trace at its budget, with arrays one after the other; the estimate
 assumes 20 GFLOP/s a core and 50 TFLOP/s a GPU, and leaves out the time of programs that score. *GPU*: what a gradient task is given of
 the 78 GiB that such a GPU has free, or the GPU that the recipe takes where that is not enough, which its header says too. *Files*: what an
-iteration reads and writes at most of policies, sums of gradients and optimizer states, with its seconds at 2, 10 and 50 GB/s. The test bounds the
+iteration reads and writes at most of policies, sums of gradients and optimizer states, with its seconds at 2, 10 and 50 GB/s. Where traces wait for
+the scores of programs (mle), nearly all of it is the policy, which each rollout task opens in each wave: mlerl/mlerl has 16 tasks in 15 waves
+for 67.7 GB, which is 16.2 of its 16.8 TB. No task keeps its GPU for the hours that programs take, and a task whose traces have all ended has
+no further wave. The test bounds the
 processor time and the memory of each dry run, and ` + "`-v`" + ` prints them.
 
 | recipe | tasks | arrays | bound, hours | estimate, core-hours | GPU-hours | hours | GPU, GiB | files, GB | at 2 GB/s, s | 10 | 50 |

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/urfave/cli/v2"
@@ -78,18 +79,18 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if err != nil {
 		return err
 	}
-	launcher, err := o.launcher(ctx, *profile)
-	if err != nil {
-		return err
-	}
-	defer launcher.Close()
 	binaries, err := binaryFolder()
 	if err != nil {
 		return err
 	}
+	launcher, err := o.launcher(ctx, *profile, binaries)
+	if err != nil {
+		return err
+	}
+	defer launcher.Close()
 	watcher := newWatcher(os.Stderr, opened)
 	driver := &drive.Driver{
-		Run: opened, Launcher: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: cmdline.Version, Needs: needsOf(opened),
+		Run: opened, Launcher: launcher, GPUs: launcher, Attempt: seal.AttemptFromEnv(), Binaries: binaries, Monitor: profile.Site.Monitor, Watch: watcher.watch, Version: cmdline.Version, Needs: needsOf(opened),
 	}
 	if evidence, there := status.OtherDriver(opened.Dir); there {
 		fmt.Fprintf(os.Stderr, "lathe: another process runs this run: %s; two are safe but do the same work twice\n", evidence)
@@ -120,9 +121,13 @@ func checkHost(r recipe.Recipe) error {
 	return err
 }
 
-func (o RunOptions) launcher(ctx context.Context, profile site.Resolved) (drive.Launcher, error) {
+func (o RunOptions) launcher(ctx context.Context, profile site.Resolved, binaries string) (*local.Pool, error) {
 	if o.Executor == "steps" {
 		return local.NewSteps(ctx, profile)
 	}
-	return local.New(cmp.Or(o.Cores, runtime.NumCPU())), nil
+	pool := local.New(cmp.Or(o.Cores, runtime.NumCPU()))
+	pool.FindGPUs = func() local.GPUs {
+		return local.FindGPUs(ctx, filepath.Join(binaries, "lathe-monitor"), profile.Site.GPUs)
+	}
+	return pool, nil
 }

@@ -25,6 +25,17 @@ type Token struct {
 	ComputeInstance int    // of the old form; -1 else
 }
 
+// String names the device as CUDA_VISIBLE_DEVICES does.
+func (t Token) String() string {
+	switch {
+	case t.Index >= 0:
+		return strconv.Itoa(t.Index)
+	case t.GPUInstance >= 0:
+		return fmt.Sprintf("MIG-%s/%d/%d", t.UUID, t.GPUInstance, t.ComputeInstance)
+	}
+	return t.UUID
+}
+
 // mostDevices is an index that no host has: where a list of Slurm's ends at the latest.
 const mostDevices = 1 << 12
 

@@ -381,6 +381,13 @@ func TestDevicesGiven(t *testing.T) {
 			if !slices.Equal(got.Tokens, c.want) || got.All != c.all {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
+			var names []string
+			for _, token := range got.Tokens {
+				names = append(names, token.String())
+			}
+			if again := cudaTokens(strings.Join(names, ",")); !slices.Equal(again, got.Tokens) {
+				t.Errorf("%q names %+v, want %+v", names, again, got.Tokens)
+			}
 		})
 	}
 }

@@ -77,11 +77,18 @@ type Arithmetic struct {
 	Backend  string `json:"backend"`            // cpu or cuda
 	Device   string `json:"device,omitempty"`   // the GPU's name
 	Products string `json:"products,omitempty"` // the path of bfloat16 products: mma or wgmma on a GPU, bfloat16 on a CPU
+	// Library is the SHA-256 of the GPU engine's library, hexadecimal: another compiler, or
+	// other sources, may round otherwise. Empty on a CPU, where every build has the same bits.
+	Library string `json:"library,omitempty"`
 }
 
 // String names it for people.
 func (a Arithmetic) String() string {
-	return strings.Join(strings.Fields(a.Backend+" "+a.Device+" "+a.Products), " ")
+	words := strings.Fields(a.Backend + " " + a.Device + " " + a.Products)
+	if a.Library != "" {
+		words = append(words, "library "+a.Library[:min(12, len(a.Library))])
+	}
+	return strings.Join(words, " ")
 }
 
 // Coefficients are the derivatives of a loss L by what the engine computes for

@@ -39,11 +39,20 @@ type Pool struct {
 	// would from Slurm; where its node is lost (CauseNodeFail) SIGKILL at once.
 	Interrupt func(array executor.Array, shard int) <-chan executor.Cause
 
+	// FindGPUs, when it is not nil, finds the GPUs of this machine, once, when a task first
+	// asks for one. Each is then given to one task at a time, which sees it alone, and tasks
+	// that ask for none see none. Where it is nil GPUs are not counted, and tasks see those
+	// that this process sees. Steps of an allocation get theirs from srun.
+	FindGPUs func() GPUs
+
 	cores     int
 	processes int
 	free      *semaphore.Weighted // cores
 	slots     *semaphore.Weighted // processes
 	starter   starter
+
+	finding sync.Once
+	found   *places // nil before, and where GPUs are not counted
 
 	mu     sync.Mutex // guards closed, and orders Launch before Close
 	closed bool
@@ -88,6 +97,9 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 	if array.CPUs > p.cores {
 		return exitcode.Unavailablef("a task of %s requests %s; this machine has %d", array.Name(), plural.Count(array.CPUs, "core"), p.cores)
 	}
+	if err := p.CheckGPUs(array.SiteStage(), array.GPUs); err != nil {
+		return err
+	}
 	binary, err := exec.LookPath(array.Command[0])
 	if err != nil {
 		return exitcode.Unavailablef("find the program of %s: %w", array.Name(), err)
@@ -113,7 +125,7 @@ func (p *Pool) Launch(ctx context.Context, array executor.Array, done func(execu
 
 // launchOne waits for a place and runs one task in it.
 func (p *Pool) launchOne(ctx context.Context, array executor.Array, shard int, done func(executor.Result)) {
-	release, err := p.place(ctx, int64(array.CPUs))
+	gpus, release, err := p.place(ctx, array)
 	if err != nil {
 		now := time.Now()
 		done(executor.Result{
@@ -125,30 +137,10 @@ func (p *Pool) launchOne(ctx context.Context, array executor.Array, shard int, d
 	p.tasks.Add(1)
 	go func() {
 		defer p.tasks.Done()
-		result := p.run(ctx, array, shard)
+		result := p.run(ctx, p.withGPUs(array, gpus), shard)
 		release() // before done, which may launch the next task
 		done(result)
 	}()
-}
-
-// place waits for a process slot and cores.
-func (p *Pool) place(ctx context.Context, cores int64) (release func(), err error) {
-	if err := p.slots.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	if err := p.free.Acquire(ctx, cores); err != nil {
-		p.slots.Release(1)
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil { // a free place is given even to a context that has ended
-		p.free.Release(cores)
-		p.slots.Release(1)
-		return nil, err
-	}
-	return func() {
-		p.free.Release(cores)
-		p.slots.Release(1)
-	}, nil
 }
 
 // Close waits until every launched task has ended. To end them sooner, end

@@ -43,6 +43,11 @@ func TestGPUScripts(t *testing.T) {
 		}
 		tests.Write(raw)
 	}
+	recipe, err := os.ReadFile(filepath.Join("..", "..", "run", "gpu_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests.Write(recipe)
 	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
 	for _, name := range named {
 		if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
@@ -58,7 +63,7 @@ func TestGPUScripts(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{[]string{"--dry-run"}, []string{"liblathe_engine.so", "kernels_test", "TestConformance", "parity.py", "memcheck", "bench", "TestSpeed", "speed.py"}, nil},
+		{[]string{"--dry-run"}, []string{"liblathe_engine.so", "kernels_test", "TestConformance", "parity.py", "memcheck", "bench", "TestSpeed", "speed.py", "nvidia-smi -L", "TestOpens", "TestWideHeadsAgainstCPU", "step-same", "TestRecipeOnTheEngine"}, nil},
 		{[]string{"--dry-run", "--quick"}, []string{"invariance --json", "bench --quick", "--small"}, []string{"memcheck"}},
 		{[]string{"--dry-run", "--quick", "--stage", "sanitizer,twins"}, []string{"memcheck", "twins "}, []string{"speed", "bench"}},
 	} {
@@ -91,8 +96,9 @@ func TestGPUScripts(t *testing.T) {
 // line of calls; a file fail-NAME has it fail. cuda.test adds two cases to its
 // results, and ends at the first; a file ends-kernels_test has kernels_test do so.
 var machineStubs = map[string]string{
-	"nvcc":       `echo "Cuda compilation tools, release 13.0"`,
-	"nvidia-smi": `echo 9.0`,
+	"nvcc": `echo "Cuda compilation tools, release 13.0"`,
+	"nvidia-smi": `[[ ! -e fail-nvidia-smi ]] || { echo "NVIDIA-SMI has failed"; exit 9; }
+case $1 in -L) echo "GPU 0: NVIDIA H100" ;; *) echo 9.0 ;; esac`,
 	// The programs that are too slow end as timeout has them end.
 	"timeout": `echo "$3" >>limits; shift 3; exec "$@"`,
 	"make": `tried=0
@@ -119,7 +125,9 @@ fi
 *speed.py) echo '{"error": "it ended"}' >>"$2"; echo speed.py >>calls; exit 124 ;;
 *) echo "$(basename "$1")" >>calls; mkdir -p "$2" ;;
 esac`,
+	"run.test": `cd ../..; echo "${@: -1}" >>calls`,
 	"cuda.test": `cd ../../..; echo "${@: -1}" >>calls
+[[ -z $LATHE_GPU_STEP ]] || { [[ -e differ-step ]] && echo "$LATHE_GPU_STEP" || echo same; } >"$LATHE_GPU_STEP"
 [[ ${@: -1} == TestSpeed ]] || exit 0
 echo '{"error":"it ended the test"}' >>"$LATHE_GPU_SPEED"
 (($(wc -l <"$LATHE_GPU_SPEED") > 1)) || exit 2
@@ -157,8 +165,11 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	write("cuda/peers/cases.json", "{}")
 	for name, text := range machineStubs {
 		at := "stubs/" + name
-		if name == "cuda.test" {
+		switch name {
+		case "cuda.test":
 			at = "pkg/policy/cuda/" + name
+		case "run.test":
+			at = "pkg/run/" + name
 		}
 		write(at, "#!/usr/bin/env bash\n"+text+"\n")
 	}
@@ -212,6 +223,33 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	if got := read("results/pytorch.jsonl"); got != "" {
 		t.Errorf("a case that time was too short for counts as measured: %s", got)
 	}
+	// A stage is skipped where one that it needs has failed, in this call or an earlier one, and
+	// runs once that one has succeeded. What looks at the machine does so again in each call.
+	stages := func(want ...string) {
+		t.Helper()
+		lines := strings.Split(strings.TrimSpace(read("results/stages.jsonl")), "\n")
+		for i, line := range lines[max(0, len(lines)-len(want)):] {
+			if line = regexp.MustCompile(`"seconds": \d+`).ReplaceAllString(line, "S"); line != want[i] {
+				t.Errorf("a stage ended with %s, want %s", line, want[i])
+			}
+		}
+	}
+	write("fail-nvidia-smi", "")
+	run(1, "stage driver|FAILED (9)|stage open\nskipped, because stage driver failed|stage recipe\nskipped, because stage driver failed", "", "--only", "driver,open,recipe")
+	stages(`{"stage": "driver", "status": 1, S, "because": ""}`, `{"stage": "open", "status": 126, S, "because": "driver"}`, `{"stage": "recipe", "status": 126, S, "because": "driver"}`)
+	run(1, "skipped, because stage driver failed; after a repair: gpu-check.sh --only driver,twins", "", "--only", "twins")
+	os.Remove(filepath.Join(folder, "fail-nvidia-smi"))
+	write("differ-step", "")
+	run(1, "driver                 ok|open                   ok|step-same              FAILED (1)|skipped, because stage step failed", "^TestOpens$ ^TestStepTwice$ ^TestStepTwice$", "--only", "driver,open,step,recipe")
+	os.Remove(filepath.Join(folder, "differ-step"))
+	os.Remove(filepath.Join(folder, "results", "step-two.txt"))
+	write("results/step-one.txt", "same\n")
+	write("results/step-two.txt", "same\n")
+	run(0, "driver                 ok|step-one               is done|step-same              ok|recipe                 ok", "^TestOpens$ ^TestRecipeOnTheEngine$", "--only", "driver,open,step,recipe")
+	stages(`{"stage": "step", "status": 0, S, "because": ""}`, `{"stage": "recipe", "status": 0, S, "because": ""}`)
+	write("slow-bench", "")
+	run(0, "cut off", "bench", "--only", "kernels", "--seconds", "300")
+	stages(`{"stage": "kernels", "status": 125, S, "because": ""}`)
 	write("COMMIT", "def\n")
 	command := exec.Command("bash", "gpu-check.sh", "--stage", "twins")
 	command.Dir = folder
@@ -221,9 +259,9 @@ func TestGPUCheckGoesOn(t *testing.T) {
 	// A test that ends the program costs itself alone; and where it was of wgmma, nothing else is tried on that path.
 	write("ends-kernels_test", "")
 	run(1, "FAILED (3)|twins                  ok|because a test ended the program: products", "kernels_test kernels_test engine_test invariance "+
-		"TestConformance|TestLongContexts|TestSharedPrefixes|TestSumsInTheEngine "+
+		"TestConformance|TestSharedPrefixes|TestSumsInTheEngine "+
 		"TestAgainstCPU|TestSamplingsAgainstCPU|TestBFloat16AgainstCPU|TestAdapterAgainstCPU|TestGreedyAgainstCPU|TestAgainstTransformers|TestPlanIsWhatEnginesTake "+
-		"parity.py TestAgainstPeer", "--stage", "twins,parity", "--again")
+		"TestWideHeadsAgainstCPU|TestLongContexts parity.py TestAgainstPeer", "--stage", "twins,parity,widths", "--again")
 }
 
 // The table tells of each step what came of it last and how long all its tries
@@ -243,6 +281,10 @@ func TestGPUTable(t *testing.T) {
 {"step": "twins", "status": 1, "seconds": 2}
 {"step": "kernels", "status": 0, "seconds": 7}
 {"step": "cut o`,
+		"stages.jsonl": `{"stage": "step", "status": 125, "seconds": 0, "because": ""}
+{"stage": "step", "status": 1, "seconds": 9, "because": ""}
+{"stage": "recipe", "status": 126, "seconds": 0, "because": "step"}
+`,
 		"twins.jsonl": `{"test": "one", "seconds": 0.00, "error": "it ended the program"}
 {"test": "one", "seconds": 1.50}
 {"test": "two", "seconds": 0.00, "error": "it ended the program"}
@@ -261,7 +303,7 @@ func TestGPUTable(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	words := strings.Join(strings.Fields(string(out)), " ")
-	for _, want := range []string{"twins FAILED 1 42", "kernels ok 7", "two FAILED: it ended the program", "square 2.0 40.0% 1.0 80.0% 2.00", "700 TFLOP/s", "line 4 of steps.jsonl is no JSON"} {
+	for _, want := range []string{"twins FAILED 1 42", "kernels ok 7", "step FAILED 1 9", "recipe skipped 0 stage step failed", "two FAILED: it ended the program", "square 2.0 40.0% 1.0 80.0% 2.00", "700 TFLOP/s", "line 4 of steps.jsonl is no JSON"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the table does not say %q:\n%s", want, out)
 		}

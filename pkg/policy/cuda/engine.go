@@ -100,8 +100,8 @@ func Arithmetic() (policy.Arithmetic, error) {
 	if err != nil {
 		return policy.Arithmetic{}, err
 	}
-	device, err := Find("", 0)
-	return policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products}, err
+	library, device, err := findDevice("", 0)
+	return policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products, Library: library.digest}, err
 }
 
 // open makes an engine under a plan.
@@ -134,7 +134,7 @@ func open(source policy.Source, options Options, planFor func(shape, policy.Work
 		return nil, err
 	}
 	e := newEngine(native, shape, plan)
-	e.arithmetic = policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products}
+	e.arithmetic = policy.Arithmetic{Backend: "cuda", Device: device.Name, Products: products, Library: library.digest}
 	if err := e.fill(source, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("loading weights onto the GPU: %w", err), e.Close())
 	}
@@ -152,14 +152,14 @@ func newEngine(native native, s shape, plan Plan) *Engine {
 }
 
 // findDevice loads a library and finds a device among those that it sees.
-func findDevice(file string, index int) (library, Device, error) {
-	l, path, err := openLibrary(file)
+func findDevice(file string, index int) (libraryFile, Device, error) {
+	l, err := openLibrary(file)
 	if err != nil {
-		return nil, Device{}, err
+		return libraryFile{}, Device{}, err
 	}
 	device, err := l.describe(index)
 	if err != nil {
-		return nil, Device{}, fmt.Errorf("%q: %w", path, err)
+		return libraryFile{}, Device{}, fmt.Errorf("%q: %w", l.path, err)
 	}
 	return l, device, nil
 }

@@ -156,6 +156,9 @@ func footprint(s shape, b Budgets) Footprint {
 	}
 	f.WeightBytes, f.GradientBytes, f.StateBytes = int64(weights), int64(gradients), int64(state)
 	f.SumBytes, f.SpilledBytes = int64(b.GradientSums)*int64(sum), int64(b.SpilledSums)*int64(sum)+s.offloaded(b, w)
+	if b.HostState {
+		f.StateBytes, f.SpilledBytes = 0, f.SpilledBytes+f.StateBytes
+	}
 	if b.Slots > 0 {
 		var cache arena
 		cache.take(int64(s.config.NumHiddenLayers)*2*int64(b.CachePages)*pageTokens*w.key, w.bytes)

@@ -205,6 +205,7 @@ func TestPlanIsWhatEnginesTake(t *testing.T) {
 				{PassTokens: 96, PassSequences: 2, MLPTokens: 32, HeadTokens: 16, Recompute: cuda.Offload, SpilledSums: 1},
 				{PassTokens: 96, PassSequences: 2, MLPTokens: 32, HeadTokens: 16},
 				{PassTokens: 80, PassSequences: 1, HeadTokens: 16, GradientSums: 2, SpilledSums: 3},
+				{PassTokens: 80, PassSequences: 1, HeadTokens: 16, SpilledSums: 1, HostState: true},
 				{Slots: 3, CachePages: 5, PrefillTokens: 50},
 			} {
 				if b.GradientSums+b.SpilledSums > 0 && !options.Train {

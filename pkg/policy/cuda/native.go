@@ -109,6 +109,7 @@ type Budgets struct {
 	PrefillTokens int       `json:"prefill_tokens"` // rows of prompts at a time
 	GradientSums  int       `json:"gradient_sums"`  // partial sums of gradients on the device
 	SpilledSums   int       `json:"spilled_sums"`   // and those in page-locked memory of the host
+	HostState     bool      `json:"host_state"`     // the optimizer's state is there too, and goes through the device in each step
 
 	group int // sequences of the largest prefix group, for which PassSequences has room
 }

@@ -103,6 +103,7 @@ func (l loaded) open(device int, s settings) (native, error) {
 		pass_tokens: C.int32_t(s.PassTokens), pass_sequences: C.int32_t(s.PassSequences), recompute: C.eng_recompute(s.Recompute), mlp_tokens: C.int32_t(s.MLPTokens),
 		head_tokens: C.int32_t(s.HeadTokens), slots: C.int32_t(s.Slots), cache_pages: C.int32_t(s.CachePages),
 		prefill_tokens: C.int32_t(s.PrefillTokens), gradient_sums: C.int32_t(s.GradientSums), spilled_sums: C.int32_t(s.SpilledSums),
+		host_state: flag(s.HostState),
 	}
 	if s.train && s.stateless {
 		config.train = C.ENG_GRADIENTS

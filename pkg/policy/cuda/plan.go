@@ -20,7 +20,7 @@ type Footprint struct {
 	HeadBytes       int64 `json:"head_bytes"` // logits of one chunk, and what belongs to them
 	CacheBytes      int64 `json:"cache_bytes"`
 	OtherBytes      int64 `json:"other_bytes"`
-	SpilledBytes    int64 `json:"spilled_bytes"` // of more partial sums and of inputs of blocks, in page-locked memory of the host
+	SpilledBytes    int64 `json:"spilled_bytes"` // of more partial sums, inputs of blocks and the optimizer's state, in page-locked memory of the host
 }
 
 // Total is the sum of what is on the device.
@@ -37,6 +37,13 @@ type Plan struct {
 	FreeBytes  int64 `json:"free_bytes"`  // of the device before the engine is opened
 }
 
+// OptimizerBytes is what the optimizer's state takes, on the device or in the host's memory.
+func (p Plan) OptimizerBytes() int64 {
+	b := p.Budgets
+	b.HostState = false
+	return footprint(p.shape, b).StateBytes
+}
+
 // String says what the budgets are, for people.
 func (p Plan) String() string {
 	if p.Slots > 0 {
@@ -49,6 +56,9 @@ func (p Plan) String() string {
 	text += fmt.Sprintf(", partial sums of gradients: %d", p.GradientSums)
 	if p.SpilledSums > 0 {
 		text += fmt.Sprintf(" and %d in the host's memory", p.SpilledSums)
+	}
+	if p.HostState {
+		text += ", the optimizer's state in the host's memory"
 	}
 	if p.SpilledBytes > 0 {
 		text += fmt.Sprintf(" (%s of it)", gigabytes(p.SpilledBytes))
@@ -137,7 +147,7 @@ func newPlan(s shape, w policy.Workload, bytes int64) (Plan, error) {
 	}
 	least := b.withPass(wanted, s)
 	if s.train {
-		least.Recompute = Offload
+		least.Recompute, least.HostState = Offload, !s.stateless
 	}
 	available := (bytes - besideBytes) / int64(1+w.Twins)
 	if f := footprint(s, least); f.Total() > available {
@@ -160,8 +170,8 @@ func (b Budgets) withPass(rows int, s shape) Budgets {
 }
 
 // growPass finds the mode and the size of a pass, and where partial sums are: the
-// least that is computed again with which a pass of a good size fits, with inputs of blocks
-// in the host's memory if the longest sequence fits no other way; as many
+// least that is computed again with which a pass of a good size fits, with inputs of blocks,
+// and then the optimizer's state, in the host's memory if the longest sequence fits no other way; as many
 // sums on the device as fit beside that, the others on the host; and then the
 // largest pass up to what is wanted.
 func growPass(s shape, b Budgets, w policy.Workload, least int, available int64) Budgets {
@@ -179,13 +189,19 @@ func growPass(s shape, b Budgets, w policy.Workload, least int, available int64)
 	}
 	enough := max(least, min(best, leastPassTokens))
 	fits := func(rows int) bool { return footprint(s, b.withPass(rows, s)).Total() <= available }
-	for _, mode := range modes {
-		if b.Recompute = mode; fits(enough) {
-			break
+	choose := func() {
+		for _, mode := range modes {
+			if b.Recompute = mode; fits(enough) {
+				break
+			}
+		}
+		if s.train && !fits(least) { // copies over the bus take time: only what fits no other way takes it
+			b.Recompute = Offload
 		}
 	}
-	if s.train && !fits(least) { // copies over the bus take time: only what fits no other way takes it
-		b.Recompute = Offload
+	if choose(); s.train && !s.stateless && !fits(least) {
+		b.HostState = true
+		choose()
 	}
 	if !s.train {
 		return b.withPass(largest(least, best, fits), s)
@@ -240,8 +256,8 @@ func refusal(s shape, b Budgets, f Footprint, longest, shared int, bytes int64) 
 	switch {
 	case shared > longest:
 		return exitcode.WithHint(err, "a smaller schedule.shared_prompt_tokens needs less for activations")
-	case s.train && !s.stateless && s.state == float32Type && s.lora == nil:
-		return exitcode.WithHint(err, "optimizer.state bfloat16 more than halves the optimizer's memory, policy.lora needs very little; shorter sequences need less for activations")
+	case s.train && s.lora == nil:
+		return exitcode.WithHint(err, "policy.lora needs very little for gradients; shorter sequences need less for activations")
 	case b.Slots > 0:
 		return exitcode.WithHint(err, "a smaller max_position_embeddings needs less for keys and values; another process may be using the GPU (nvidia-smi)")
 	}

@@ -186,17 +186,24 @@ func TestSumsArePlanned(t *testing.T) {
 // what there is; with a smaller optimizer, or an adapter, it is not.
 func TestPlanRefuses(t *testing.T) {
 	k := Case{DType: safetensors.BF16, Train: true, Workload: policy.Workload{Longest: 4096}}
-	_, err := PlanFor(qwen7B(), k, 80*gib)
-	if exitcode.Code(err) != exitcode.Unavailable {
-		t.Fatalf("7.6 billion weights at 18 bytes each in 80 GiB: %v", err)
+	p, err := PlanFor(qwen7B(), k, 80*gib)
+	if err != nil || !p.HostState || p.Recompute == Offload || p.StateBytes != 0 || p.SpilledBytes < 85*gib || !strings.Contains(p.String(), "the optimizer's state in the host's memory (85") {
+		t.Fatalf("7.6 billion weights at 18 bytes each in 80 GiB, 12 of them in the host's: %s, %v", p, err)
 	}
-	for _, words := range []string{"needs at least", "optimizer 85", "80.00 GiB are free"} {
+	if p, err := PlanFor(qwen7B(), k, 144*gib); err != nil || p.HostState {
+		t.Errorf("and in 144 GiB: %s, %v", p, err)
+	}
+	_, err = PlanFor(qwen7B(), k, 40*gib)
+	if exitcode.Code(err) != exitcode.Unavailable {
+		t.Fatalf("7.6 billion weights and gradients at 6 bytes each in 40 GiB: %v", err)
+	}
+	for _, words := range []string{"needs at least", "gradients 28.37 GiB", "40.00 GiB are free"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q does not say %q", err, words)
 		}
 	}
 	k.State = safetensors.BF16
-	if p, err := PlanFor(qwen7B(), k, 80*gib); err != nil || p.Recompute == KeepAll {
+	if p, err := PlanFor(qwen7B(), k, 80*gib); err != nil || p.Recompute == KeepAll || p.HostState {
 		t.Errorf("bfloat16 state: %+v, %v", p.Budgets, err)
 	}
 	k.LoRA = &policy.LoRA{Rank: 16, Alpha: 32, Targets: policy.LoRATargets()}
@@ -207,7 +214,8 @@ func TestPlanRefuses(t *testing.T) {
 
 // What computes gradients alone holds no moments and no masters: 7.6 billion float32
 // weights, 56.7 GiB with their gradients, and then train on a GPU of 80 GB, where a task
-// that takes optimizer steps needs 113.5 GiB before its first activation.
+// that takes optimizer steps would need 113.5 GiB before its first activation, and leaves 56.7
+// of them in the host's memory.
 func TestGradientsHoldNoState(t *testing.T) {
 	c := qwen7B()
 	const parameters = 7615616512
@@ -221,8 +229,8 @@ func TestGradientsHoldNoState(t *testing.T) {
 	}
 	t.Logf("gradients: %s; %s", p.Footprint, p)
 	k.Gradients = false
-	if _, err := PlanFor(c, k, 80e9); exitcode.Code(err) != exitcode.Unavailable || !strings.Contains(err.Error(), "optimizer 56.7") {
-		t.Errorf("with steps: %v", err)
+	if p, err := PlanFor(c, k, 80e9); err != nil || !p.HostState || p.StateBytes != 0 || p.OptimizerBytes() < 8*parameters || p.SpilledBytes < p.OptimizerBytes() {
+		t.Errorf("with steps, whose state is in the host's memory: %s, %v", p, err)
 	}
 	whole, err := PlanFor(c, k, 400e9)
 	if err != nil || whole.StateBytes < 8*parameters {

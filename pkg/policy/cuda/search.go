@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 const (
@@ -67,18 +68,25 @@ func find(candidates []string) (string, error) {
 	return "", exitcode.WithHint(exitcode.Unavailablef("%w: no file %s", ErrNoLibrary, strings.Join(candidates, ", nor ")), hintBuild)
 }
 
+// libraryFile is a library that this process has loaded from a file.
+type libraryFile struct {
+	library
+	path   string
+	digest string // SHA-256 of the file, hexadecimal
+}
+
 // libraries are those that this process has loaded, by path. They stay: what
 // CUDA has started in a process cannot be taken out of it.
 var libraries struct {
 	sync.Mutex
-	byPath map[string]library
+	byPath map[string]libraryFile
 }
 
 // openLibrary loads the library of a path or, if that is empty, the one that
 // is found.
-func openLibrary(path string) (library, string, error) {
+func openLibrary(path string) (libraryFile, error) {
 	if err := usable(); err != nil {
-		return nil, "", err
+		return libraryFile{}, err
 	}
 	if path == "" {
 		path = os.Getenv(libraryVariable)
@@ -86,23 +94,28 @@ func openLibrary(path string) (library, string, error) {
 	named := path
 	path, err := find(candidates(named, binaryPath()))
 	if named != "" && errors.Is(err, ErrNoLibrary) {
-		return nil, "", exitcode.WithHint(exitcode.Unavailablef("the CUDA engine %q, named by %s or the caller, does not exist", named, libraryVariable), hintBuild)
+		return libraryFile{}, exitcode.WithHint(exitcode.Unavailablef("the CUDA engine %q, named by %s or the caller, does not exist", named, libraryVariable), hintBuild)
 	}
 	if err != nil {
-		return nil, "", err
+		return libraryFile{}, err
 	}
 	libraries.Lock()
 	defer libraries.Unlock()
 	if l, ok := libraries.byPath[path]; ok {
-		return l, path, nil
+		return l, nil
 	}
-	l, err := load(path)
+	digest, err := plainfile.Digest(path)
 	if err != nil {
-		return nil, path, err
+		return libraryFile{}, exitcode.WithHint(exitcode.Unavailablef("the CUDA engine's library cannot be read: %w", err), hintBuild)
+	}
+	loaded, err := load(path)
+	if err != nil {
+		return libraryFile{}, err
 	}
 	if libraries.byPath == nil {
-		libraries.byPath = map[string]library{}
+		libraries.byPath = map[string]libraryFile{}
 	}
+	l := libraryFile{loaded, path, digest}
 	libraries.byPath[path] = l
-	return l, path, nil
+	return l, nil
 }

@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,8 +109,8 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 	}{
 		"no file":             {library: "/nowhere/at/all.so", words: []string{"/nowhere/at/all.so"}},
 		"no library":          {library: notALibrary, words: []string{"text.so"}},
-		"another ABI":         {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 999; }", words: []string{"version 999", "version 7"}},
-		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 6; }", words: []string{"version 6 of", "version 7"}},
+		"another ABI":         {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 999; }", words: []string{"version 999", "version 8"}},
+		"the ABI before this": {source: "#include <stdint.h>\nint32_t eng_abi(void) { return 7; }", words: []string{"version 7 of", "version 8"}},
 		"no ABI":              {source: "int anything;", words: []string{"eng_abi"}},
 		"a function less":     {source: stubs("", "decode"), words: []string{"eng_decode"}},
 		"no driver":           {source: status("describe", "ENG_NO_DRIVER", "CUDA driver version is insufficient"), words: []string{"no usable NVIDIA driver", "insufficient"}},
@@ -139,6 +141,46 @@ func TestLibrariesThatCannotServe(t *testing.T) {
 				t.Errorf("%q has no hint", err)
 			}
 		})
+	}
+}
+
+// Two builds of the library are two engines, wherever their files lie.
+func TestArithmeticNamesTheBuild(t *testing.T) {
+	one, other := compiled(t, stubs("")), compiled(t, stubs("int another_build = 1;"))
+	moved := filepath.Join(t.TempDir(), "moved.so")
+	content, err := os.ReadFile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(moved, content, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	of := func(library string) policy.Arithmetic {
+		t.Helper()
+		t.Setenv(libraryVariable, library)
+		a, err := Arithmetic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := openOn(t, "", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if e.Arithmetic() != a {
+			t.Errorf("an engine says %+v, and before it is open %+v", e.Arithmetic(), a)
+		}
+		return a
+	}
+	want := of(one)
+	if digest := fmt.Sprintf("%x", sha256.Sum256(content)); want.Library != digest {
+		t.Errorf("the library is %q, its SHA-256 %s", want.Library, digest)
+	}
+	if got := of(other); got == want {
+		t.Errorf("two builds are the same engine: %+v", got)
+	}
+	if got := of(moved); got != want {
+		t.Errorf("a copy of the library is another engine: %+v, want %+v", got, want)
 	}
 }
 

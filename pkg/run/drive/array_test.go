@@ -193,3 +193,49 @@ func TestStuckSays(t *testing.T) {
 		t.Errorf("nothing is ready and nothing is stuck: %v", err)
 	}
 }
+
+// devices are GPUs that a test has.
+type devices int
+
+func (n devices) GPUs() int { return int(n) }
+
+func (n devices) CheckGPUs(stage string, asked int) error {
+	if asked > int(n) {
+		return exitcode.Unavailablef("a task of %s wants %d", stage, asked)
+	}
+	return nil
+}
+
+// TestGPUsBoundLaunches: tasks that wait for a GPU are not started, and those that need none
+// pass them; a run of which a task can never start is refused before any does.
+func TestGPUsBoundLaunches(t *testing.T) {
+	t.Parallel()
+	dir := graph.Dir(t.TempDir())
+	var r recipe.Recipe
+	r.Resources.Stages.Rollout, r.Resources.Stages.Evaluate = recipe.Request{CPUs: 1, GPUs: 2}, recipe.Request{CPUs: 1, GPUs: 1}
+	r.Rollout.Prompts, r.Rollout.Shards, r.Schedule.Oversample, r.Schedule.Iterations = 8, 3, 1, 1
+	g := graph.Graph{Dir: dir, Recipe: r}
+	task := func(stage graph.Stage, shard int) graph.Task {
+		return graph.Task{Node: graph.Node{Stage: stage, Iteration: 1}, Shard: shard}
+	}
+	ready := survey.Result{Ready: []graph.Task{task(graph.StageRollout, 0), task(graph.StageRollout, 1), task(graph.StageRollout, 2), task(graph.StageEvalRollout, 0), task(graph.StageScore, 0)}}
+	for _, c := range []struct {
+		counted GPUCounter
+		want    []int // shards of rollout that start
+		gpus    int   // in use then: an evaluation that asks for one passes no rollout that asks for two
+	}{{devices(2), []int{0}, 2}, {devices(3), []int{0}, 2}, {devices(5), []int{0, 1}, 4}, {devices(7), []int{0, 1, 2}, 7}, {nil, []int{0, 1, 2}, 7}, {devices(1), nil, 0}} {
+		d := &Driver{Run: &rundir.Run{Dir: dir, Recipe: r, Graph: g}, Launcher: cores(16), GPUs: c.counted, running: map[graph.Task]*launched{}, surveyor: survey.New(g)}
+		if err := d.launch(t.Context(), ready, nil); (exitcode.Code(err) == exitcode.Unavailable) != (c.want == nil) {
+			t.Errorf("%v GPUs: %v", c.counted, err)
+		}
+		var rollouts []int
+		for shard := range 3 {
+			if d.running[task(graph.StageRollout, shard)] != nil {
+				rollouts = append(rollouts, shard)
+			}
+		}
+		if scored := d.running[task(graph.StageScore, 0)] != nil; !cmp.Equal(rollouts, c.want) || scored != (c.want != nil) || d.gpus != c.gpus {
+			t.Errorf("%v GPUs: rollouts %v started, want %v; the score too: %v; %d GPUs are in use, want %d", c.counted, rollouts, c.want, scored, d.gpus, c.gpus)
+		}
+	}
+}

@@ -60,6 +60,7 @@ type Driver struct {
 	Watch    func(Progress) // may be nil
 	Version  string
 	Needs    func(graph.Node) int64               // bytes that the tasks of a node write, for which there must be room; may be nil
+	GPUs     GPUCounter                           // of this machine; nil where they are not counted
 	Clock    survey.Clock                         // the zero value for the real one
 	Wake     func(due time.Time) <-chan time.Time // when what is due, if anything, has come; nil for the real clock
 
@@ -68,6 +69,8 @@ type Driver struct {
 	failures map[graph.Task]int // failures of a task's own, in this process
 	broken   map[graph.Task]bool
 	cores    int // in use
+	gpus     int // in use
+	checked  bool
 	last     map[graph.Task]ended
 }
 
@@ -205,8 +208,11 @@ type finished struct {
 
 // launch starts ready tasks as long as there are cores.
 func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<- finished) error {
+	if err := d.checkGPUs(); err != nil {
+		return err
+	}
 	waiting := slices.DeleteFunc(slices.Clone(found.Ready), func(t graph.Task) bool { return d.running[t] != nil })
-	lasting := 0
+	lasting, queued := 0, false
 	for _, t := range waiting {
 		if !t.Stage.Brief() {
 			lasting++
@@ -216,6 +222,10 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		cores := d.share(t, lasting)
 		if d.cores > 0 && d.cores+cores > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
+		}
+		if asked := d.Run.Graph.Request(t.Stage).GPUs; asked > 0 && (queued || d.lacksGPUs(asked)) {
+			queued = true
+			continue // but tasks that need no GPU pass those that wait for one
 		}
 		if d.Needs != nil {
 			if err := CheckRoom(d.Run.Dir, t.Node, d.Needs(t.Node)/int64(d.Run.Graph.Shards(t.Node))); err != nil {
@@ -230,6 +240,7 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 		}
 		d.running[t] = &launched{array: array, stop: stop}
 		d.cores += array.CPUs
+		d.gpus += array.GPUs
 		if !t.Stage.Brief() {
 			lasting--
 		}
@@ -281,6 +292,7 @@ func (d *Driver) settle(ctx context.Context, f finished) (nodeDone bool, err err
 	d.running[t].stop()
 	delete(d.running, t)
 	d.cores -= array.CPUs
+	d.gpus -= array.GPUs
 	d.last[t] = ended{array.Attempt, r}
 	done, err := d.sealed(ctx, t, r)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/cuda"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
@@ -18,6 +19,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/shard/arrowfile"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/learn"
 )
@@ -89,6 +91,45 @@ func leastMemory(r *stagetest.Rig) int64 {
 	return high
 }
 
+// Another build of the engine's library is another engine: old log-probabilities that it
+// sampled are computed again, as those of a batch that was noted without the library. Those of
+// the learner's own build are what the batch holds, which are off here.
+func TestAnotherBuildSampled(t *testing.T) {
+	r, batch := onGPU(t, 0)
+	sequences, _, err := arrowfile.ReadBatch(r.Context(), batch, seal.Options{})
+	r.Check(err)
+	var log []string
+	r.Job.Log = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
+	learned := func(name string, samplers ...policy.Arithmetic) string {
+		t.Helper()
+		log = nil
+		var m seal.Manifest
+		r.Check(stage.NoteSamplers(&m, samplers))
+		_, err := arrowfile.WriteBatch(r.Path(name+".arrow"), sequences, seal.AttemptFromEnv(), m)
+		r.Check(err)
+		_, err = learn.Run(r.Context(), r.Job, learn.SettingsOf(r.Recipe), inputs(r, r.Path(name+".arrow"), name))
+		r.Check(err)
+		return r.Digest(r.Path(name))
+	}
+	held := learned("unnoted")
+	own := engineOf(r, "unnoted")
+	another, older := own, own
+	another.Library, older.Library = strings.Repeat("ab", 32), ""
+	if learned("own", own) != held {
+		t.Error("the learner does not take the log-probabilities of its own build")
+	}
+	again := learned("another", another)
+	if again == held {
+		t.Error("the learner takes the log-probabilities of another build")
+	}
+	if want := fmt.Sprintf("%s sampled responses that %s learns from: their old log-probabilities are computed again", another, own); !slices.Contains(log, want) {
+		t.Errorf("the log %q does not say %q", log, want)
+	}
+	if learned("older", older) != again || learned("both", own, another) != again {
+		t.Error("an older note, or one of two builds, leaves log-probabilities as they are")
+	}
+}
+
 // On a GPU the policy that is learned and its optimizer state have the same bytes
 // under any micro-batch, in any memory that is enough, and for any number of
 // gradient shards. The learner does what the plan says that is printed for it, and
@@ -119,7 +160,9 @@ func TestLearningOnAGPU(t *testing.T) {
 		t.Fatal("the policy has not changed")
 	}
 	if policytest.Emulated() {
-		want := policy.Arithmetic{Backend: "cuda", Device: "CPU (kernels emulated)", Products: "mma"}
+		digest, err := plainfile.Digest(policytest.Library(t))
+		r.Check(err)
+		want := policy.Arithmetic{Backend: "cuda", Device: "CPU (kernels emulated)", Products: "mma", Library: digest}
 		if got := engineOf(r, "whole"); got != want {
 			t.Errorf("the engine is %+v, want %+v", got, want)
 		}
