@@ -83,7 +83,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if err != nil {
 		return err
 	}
-	launcher, err := o.launcher(ctx, *profile, binaries)
+	launcher, err := o.launcher(ctx, *profile, binaries, opened.Recipe.Policy.Backend)
 	if err != nil {
 		return err
 	}
@@ -121,13 +121,18 @@ func checkHost(r recipe.Recipe) error {
 	return err
 }
 
-func (o RunOptions) launcher(ctx context.Context, profile site.Resolved, binaries string) (*local.Pool, error) {
+func (o RunOptions) launcher(ctx context.Context, profile site.Resolved, binaries, backend string) (*local.Pool, error) {
 	if o.Executor == "steps" {
 		return local.NewSteps(ctx, profile)
 	}
 	pool := local.New(cmp.Or(o.Cores, runtime.NumCPU()))
+	pool.Forgo = backend != "cuda"
 	pool.FindGPUs = func() local.GPUs {
-		return local.FindGPUs(ctx, filepath.Join(binaries, "lathe-monitor"), profile.Site.GPUs)
+		found := local.FindGPUs(ctx, filepath.Join(binaries, "lathe-monitor"), profile.Site.GPUs)
+		if len(found.Names) == 0 && pool.Forgo {
+			printNotes(os.Stderr, []string{"tasks that request GPUs run without: this machine has none that may be used (" + found.From + ")"})
+		}
+		return found
 	}
 	return pool, nil
 }

@@ -135,8 +135,11 @@ func (p *places) take(ctx context.Context, n int) (names []string, release func(
 // gpus are the pool's devices, found when they are first wanted; nil where they are not counted.
 func (p *Pool) gpus() *places {
 	p.finding.Do(func() {
-		if p.FindGPUs != nil && p.Spare() {
-			p.found = newPlaces(p.FindGPUs())
+		if p.FindGPUs == nil || !p.Spare() {
+			return
+		}
+		if found := p.FindGPUs(); len(found.Names) > 0 || !p.Forgo {
+			p.found = newPlaces(found)
 		}
 	})
 	return p.found

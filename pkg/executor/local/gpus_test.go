@@ -156,6 +156,17 @@ func TestMoreGPUsThanThereAre(t *testing.T) {
 	if err := p.CheckGPUs("rollout", 9); err != nil || p.GPUs() != math.MaxInt {
 		t.Errorf("GPUs that are not counted: %d, %v", p.GPUs(), err)
 	}
+	without := withDevices(1)
+	if err := without.CheckGPUs("learn", 1); exitcode.Code(err) != exitcode.Unavailable {
+		t.Errorf("one GPU of none: %v", err)
+	}
+	without = withDevices(1)
+	without.Forgo = true
+	asking := testArray(t.TempDir(), "env="+visibleDevices, 0)
+	asking.GPUs = 3
+	if seen := devicesOf(t, launch(t.Context(), t, without, asking)[0]); seen != "" {
+		t.Errorf("where there is no GPU, a task that runs without sees %q", seen)
+	}
 	idle := New(1)
 	idle.FindGPUs = func() GPUs {
 		t.Error("GPUs are looked for, which no task wants")

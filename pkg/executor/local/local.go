@@ -44,6 +44,9 @@ type Pool struct {
 	// that ask for none see none. Where it is nil GPUs are not counted, and tasks see those
 	// that this process sees. Steps of an allocation get theirs from srun.
 	FindGPUs func() GPUs
+	// Forgo is whether tasks that ask for GPUs run without where there is none at all, as
+	// those do whose policy then runs on the CPU.
+	Forgo bool
 
 	cores     int
 	processes int
