@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,14 +40,15 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 	if err := command.Start(); err != nil {
 		return 0, fmt.Errorf("starting go test: %w", err)
 	}
-	skipped, readErr := show(events, out)
+	said, readErr := show(events, out)
 	var failed *exec.ExitError
 	if err := command.Wait(); errors.As(err, &failed) {
 		code = max(failed.ExitCode(), 1)
 	} else if err != nil {
 		return 0, fmt.Errorf("running go test: %w", err)
 	}
-	return code, errors.Join(readErr, report(skipped, listed, listPath, out), leftIn(temporary))
+	said.printSlowest(out)
+	return code, errors.Join(readErr, report(said.skipped, listed, listPath, out), leftIn(temporary))
 }
 
 // temporaryFolder makes the folder in which the tests make theirs. It has the
@@ -98,20 +100,39 @@ func leftIn(folder string) error {
 // event is a line of go test -json.
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // s, at the end of a test: without what a parallel one waited for others
 }
 
 // skip is a test that was skipped.
 type skip struct{ pkg, test, reason string }
 
-// show prints what go test without -v prints, and gathers the skipped tests.
-func show(events io.Reader, out io.Writer) (skipped []skip, err error) {
+// tests is what is known of tests that have ended.
+type tests struct {
+	skipped []skip
+	slow    []event // that took slowSeconds or more, without subtests
+}
+
+// slowSeconds is how long a test takes that is worth a line.
+const slowSeconds = 20
+
+// printSlowest prints the tests that took longest, so that whoever wants less time finds
+// where it goes.
+func (t tests) printSlowest(out io.Writer) {
+	slices.SortFunc(t.slow, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range t.slow {
+		fmt.Fprintf(out, "slow: %4.0f s %s %s\n", e.Elapsed, e.Package, e.Test)
+	}
+}
+
+// show prints what go test without -v prints, and gathers what is to be said at the end.
+func show(events io.Reader, out io.Writer) (said tests, err error) {
 	packages := map[string]*results{}
 	for decoder := json.NewDecoder(events); ; {
 		var e event
 		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
-			return skipped, nil
+			return said, nil
 		} else if err != nil {
-			return skipped, fmt.Errorf("reading what go test says: %w", err)
+			return said, fmt.Errorf("reading what go test says: %w", err)
 		}
 		if e.Package == "" { // of a build
 			fmt.Fprint(out, e.Output)
@@ -122,11 +143,14 @@ func show(events io.Reader, out io.Writer) (skipped []skip, err error) {
 			p = &results{output: map[string][]string{}, ended: map[string]bool{}}
 			packages[e.Package] = p
 		}
+		if ended := e.Action == "pass" || e.Action == "fail"; ended && e.Test != "" && !strings.Contains(e.Test, "/") && e.Elapsed >= slowSeconds {
+			said.slow = append(said.slow, e)
+		}
 		switch {
 		case e.Action == "output":
 			p.add(e.Test, e.Output)
 		case e.Action == "skip" && e.Test != "":
-			skipped = append(skipped, skip{e.Package, e.Test, reason(p.output[e.Test])})
+			said.skipped = append(said.skipped, skip{e.Package, e.Test, reason(p.output[e.Test])})
 			p.ended[e.Test] = true
 		case e.Action == "pass" && e.Test != "":
 			p.ended[e.Test] = true

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,5 +120,23 @@ func TestListIsOfTests(t *testing.T) {
 		if !found {
 			t.Errorf("%s: %s has no %s", path, entry.pkg, name)
 		}
+	}
+}
+
+// The tests that took longest are named at the end, subtests and quick ones not.
+func TestSlowest(t *testing.T) {
+	const events = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":21.4}
+{"Action":"pass","Package":"p","Test":"TestA/one","Elapsed":59}
+{"Action":"fail","Package":"q","Test":"TestA","Elapsed":60.2}
+{"Action":"pass","Package":"p","Test":"TestC","Elapsed":19.9}
+`
+	said, err := show(strings.NewReader(events), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	said.printSlowest(&out)
+	if want := "slow:   60 s q TestA\nslow:   21 s p TestB\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
