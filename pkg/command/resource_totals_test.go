@@ -128,14 +128,20 @@ func TestPolicyThatDoesNotFit(t *testing.T) {
 	r := recipe.Defaults()
 	r.Policy.Backend, r.Policy.Path = "cuda", "models/8B"
 	var out bytes.Buffer
-	err := printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 78})
-	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit into the GPU memory of site "ours", 78 GiB`) {
+	err := printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 39})
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), `"models/8B" does not fit into the GPU memory of site "ours", 39 GiB`) {
 		t.Errorf("%v", err)
 	}
-	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with optimizer.state: bfloat16, or schedule.gradient_shards: 8 and schedule.apply_shards: 8, or policy.lora: {rank: 64, alpha: 128}, or GPUs of 141 GiB" {
+	if hints := exitcode.Hints(err); len(hints) != 1 || hints[0] != "it would fit with policy.lora: {rank: 64, alpha: 128}, or GPUs of 80 GiB" {
 		t.Errorf("hints %q of %v: %s", hints, err, out.String())
 	}
 	if !strings.Contains(out.String(), "learn: does not fit") {
 		t.Errorf("printed %s", out.String())
+	}
+	// With twice as much the optimizer's state, 12 bytes a weight, is in the host's memory, of
+	// which a task requests 2 GiB.
+	err = printGPUMemory(&out, r, c, stored, site.Profile{Name: "ours", GPUMemoryGB: 78})
+	if exitcode.Code(err) != exitcode.Usage || !strings.Contains(err.Error(), "resources.stages.learn.memory_gb: got 2, and a task of learn holds ") {
+		t.Errorf("%v", err)
 	}
 }
