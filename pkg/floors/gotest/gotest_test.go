@@ -125,6 +125,7 @@ func TestListIsOfTests(t *testing.T) {
 
 // The tests that took longest are named at the end, subtests and quick ones not.
 func TestSlowest(t *testing.T) {
+	t.Parallel()
 	const events = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":21.4}
 {"Action":"pass","Package":"p","Test":"TestA/one","Elapsed":59}
 {"Action":"fail","Package":"q","Test":"TestA","Elapsed":60.2}
