@@ -46,7 +46,8 @@ end
 func TestSlurmOperate(t *testing.T) {
 	t.Parallel()
 	bin := commandtest.Build(t)
-	t.Run("accounting", func(t *testing.T) {
+	t.Run("accounting", func(t *testing.T) { // beside the other cluster
+		t.Parallel()
 		if _, err := exec.LookPath("slurmdbd"); err != nil {
 			t.Skip("slurmdbd is missing: apt-get install slurmdbd mariadb-server")
 		}
@@ -98,6 +99,7 @@ func TestSlurmOperate(t *testing.T) {
 		})
 	})
 	t.Run("no accounting", func(t *testing.T) {
+		t.Parallel()
 		c := commandtest.StartCluster(t, bin, "--nodes", "2", "--memory", "2000") // less than tasks ask for by default
 		t.Run("doctor", func(t *testing.T) {
 			findings := examine(t, c.In(t), "--partition", "high")
