@@ -35,7 +35,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 all=driver,build,open,twins,parity,widths,step,recipe,kernels,speed,sanitizer
 # What a stage needs to have succeeded, or not to have been tried.
 declare -A needs=(
-	[open]=driver [twins]=driver [parity]='driver open' [widths]='driver open' [step]='driver open'
+	[build]=driver [open]=driver [twins]=driver [parity]='driver open' [widths]='driver open' [step]='driver open'
 	[recipe]='driver open step' [kernels]=driver [speed]='driver open' [sanitizer]=driver
 )
 quick='' dry='' again='' out='' archive='' stages='' seconds=0
