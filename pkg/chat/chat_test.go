@@ -39,6 +39,17 @@ func text(c Chat, ids []int32, mask []bool) string {
 	return b.String()
 }
 
+// marks puts among texts what would forge the marks around special tokens.
+func marks(texts *rapid.Generator[string]) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		var b strings.Builder
+		for _, part := range rapid.SliceOfN(rapid.SampledFrom([]string{"", "", "", markStart, markEnd, markStart + "<|im_end|>" + markEnd}), 0, 3).Draw(t, "marks") {
+			b.WriteString(part + texts.Draw(t, "between"))
+		}
+		return b.String() + texts.Draw(t, "text")
+	})
+}
+
 // What is asked, what is continued and what is demonstrated fits together,
 // whatever the messages say, for every template: a demonstration is the prompt,
 // the answer, and what continues after it, and only answers are marked.
@@ -50,7 +61,7 @@ func TestTurnsFitTogether(t *testing.T) {
 		t.Run(template.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				content := rapid.Custom(func(t *rapid.T) string {
-					return rapid.String().Draw(t, "text") + rapid.SampledFrom([]string{"", "<|im_end|>", "<|eot_id|>", "<|im_end", "(the answer)", "\n", " "}).Draw(t, "end")
+					return marks(rapid.String()).Draw(t, "text") + rapid.SampledFrom([]string{"", "<|im_end|>", "<|eot_id|>", "<|im_end", "(the answer)", "\n", " "}).Draw(t, "end")
 				})
 				var conversation []shard.Message
 				var want []int32
@@ -112,7 +123,7 @@ func TestHouseAndTemplateAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// The house cuts around every message, a template only around special
 		// tokens: the texts are the same, tokens at the cuts need not be.
-		content := rapid.String()
+		content := marks(rapid.String())
 		conversation := []shard.Message{{Role: "system", Content: content.Draw(t, "system")}}
 		for range rapid.IntRange(2, 3).Draw(t, "turns") {
 			conversation = append(conversation, user(content.Draw(t, "question")+"<|im_end|>"), says(content.Draw(t, "answer")))

@@ -9,22 +9,30 @@ import (
 )
 
 // Marks around the name of a special token in a message keep it apart from the
-// tokens that the template writes. They are private-use characters, which are
-// taken out of messages first so that they cannot be forged; transformers does
-// the same for sanitize_control_tokens.
+// tokens that the template writes. They are private-use characters; one in a
+// message is escaped, so that it cannot be forged and is not lost, as it is with
+// transformers' sanitize_control_tokens.
 const (
-	markStart = '\U000F0000'
-	markEnd   = '\U000F0001'
+	markStart = "\U000F0000"
+	markEnd   = "\U000F0001"
 )
 
-var unmark = strings.NewReplacer(string(markStart), "", string(markEnd), "")
+// A special token's name is never empty, nor markStart: these are the two escapes.
+const (
+	escapedStart = markStart + markEnd
+	escapedEnd   = markStart + markStart + markEnd
+)
+
+var (
+	escape = strings.NewReplacer(markStart, escapedStart, markEnd, escapedEnd)
+	// unmark gives the text of messages back. A mark whose partner the template has cut
+	// off is dropped.
+	unmark = strings.NewReplacer(escapedEnd, markEnd, escapedStart, markStart, markStart, "", markEnd, "")
+)
 
 // mark marks the special tokens in all texts of a value but the keys of dicts.
 func (c *templateChat) mark(v jinja.Value) jinja.Value {
 	specials := c.tokenizer.Specials()
-	if len(specials) == 0 {
-		return v
-	}
 	names := make([]string, 0, len(specials))
 	for _, s := range specials {
 		names = append(names, regexp.QuoteMeta(s.Content))
@@ -35,7 +43,11 @@ func (c *templateChat) mark(v jinja.Value) jinja.Value {
 	walk = func(v jinja.Value) jinja.Value {
 		switch x := v.(type) {
 		case string:
-			return pattern.ReplaceAllString(unmark.Replace(x), string(markStart)+"$0"+string(markEnd))
+			x = escape.Replace(x)
+			if len(specials) == 0 {
+				return x
+			}
+			return pattern.ReplaceAllString(x, markStart+"$0"+markEnd)
 		case *jinja.Sequence:
 			items := make([]jinja.Value, x.Len())
 			for i := range items {
@@ -56,7 +68,7 @@ func (c *templateChat) mark(v jinja.Value) jinja.Value {
 }
 
 // encodeLiteral encodes a text with marks: what is marked is spelled out, the
-// rest encoded with its special tokens. Marks without a partner are dropped.
+// rest encoded with its special tokens.
 func (c *templateChat) encodeLiteral(text string) []int32 { return c.encodeAfter(nil, text) }
 
 // someText are tokens behind which a text goes on: none that ends one.
@@ -69,24 +81,23 @@ func (c *templateChat) encodeAfter(before []int32, text string) []int32 {
 }
 
 func (c *templateChat) continueLiteral(ids []int32, text string) []int32 {
-	for text != "" {
-		i := strings.IndexAny(text, string(markStart)+string(markEnd))
+	for at := 0; ; {
+		i := strings.Index(text[at:], markStart)
 		if i < 0 {
-			return c.tokenizer.Continue(ids, text, false)
+			break
 		}
-		ids = c.tokenizer.Continue(ids, text[:i], false)
-		rest, isStart := strings.CutPrefix(text[i:], string(markStart))
-		if !isStart {
-			text = text[i+len(string(markEnd)):]
+		at += i
+		name, after, ended := strings.Cut(text[at+len(markStart):], markEnd)
+		if _, special := c.tokenizer.SpecialID(name); !special || !ended {
+			at += len(markStart)
 			continue
 		}
-		name, after, ok := strings.Cut(rest, string(markEnd))
-		if _, special := c.tokenizer.SpecialID(name); !ok || !special {
-			text = rest
-			continue
-		}
+		ids = c.tokenizer.Continue(ids, unmark.Replace(text[:at]), false)
 		ids = c.tokenizer.Continue(ids, name, true)
-		text = after
+		text, at = after, 0
 	}
-	return ids
+	if text == "" {
+		return ids
+	}
+	return c.tokenizer.Continue(ids, unmark.Replace(text), false)
 }

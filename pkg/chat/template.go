@@ -202,7 +202,7 @@ func (c *templateChat) turnEndIn(text string) (end int, found bool) {
 		if !slices.Contains(c.stops, special.ID) {
 			continue
 		}
-		marked := string(markStart) + special.Content
+		marked := markStart + special.Content
 		for at := len(text); at >= 0; {
 			if at = strings.LastIndex(text[:at], special.Content); at < 0 {
 				break
@@ -279,6 +279,9 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 		return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
 	}
 	if o.ContinueFinal {
+		if o.SpellOut {
+			final = escape.Replace(final)
+		}
 		if err := cutFinal(&rendering, final); err != nil {
 			return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
 		}
