@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -212,7 +211,7 @@ func TestSlurmReadme(t *testing.T) {
 		t.Fatalf("runs %q, want one of its own name and runs/first: %v", runs, err)
 	}
 	for _, run := range runs {
-		c.Await(run, "done", 5*time.Minute, nil)
+		c.Await(run, "done", nil)
 	}
 	own := append(os.Environ(), "LATHE_DEVCLUSTER_DIR="+t.TempDir())
 	for _, command := range guideCommands(t, "slurm/README.md", "devcluster") {

@@ -48,7 +48,7 @@ func TestSlurmHeld(t *testing.T) {
 		c := c.In(t)
 		dir := filepath.Join(t.TempDir(), "run")
 		c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-		c.Await(dir, "done", 3*time.Minute, nil)
+		c.Await(dir, "done", nil)
 		if got := c.PolicySHA256(dir); got != want {
 			t.Errorf("policy %s, where every start goes well %s", got, want)
 		}
@@ -98,7 +98,7 @@ func TestSlurmCloseAfter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	settings := commandtest.Set("schedule.iterations=2", "schedule.close_after_seconds=8", "schedule.late=drop")
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-	c.Await(dir, "done", 3*time.Minute, nil)
+	c.Await(dir, "done", nil)
 	out, err := c.Command(filepath.Join(c.Bin, "lathe"), "verify", "--json", dir)
 	if err != nil {
 		t.Fatal(err)
@@ -133,12 +133,16 @@ func wasHeld(t *testing.T, c *commandtest.Cluster, dir string) {
 	c.Must("scontrol", "update", "nodename="+strings.Join(drained, ","), "state=resume")
 }
 
-// emptyQueue checks that nothing is left in the queue, now that a run is over.
+// emptyQueue waits until nothing is left in the queue, now that a run is over. A controller
+// job that was to look again would be there for half a minute, waiting for its time.
 func emptyQueue(t *testing.T, c *commandtest.Cluster) {
 	t.Helper()
-	for deadline := time.Now().Add(25 * time.Second); strings.TrimSpace(c.Must("squeue", "-h")) != ""; time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) { // a controller job that was to look again later would wait half a minute
-			t.Fatalf("the run is over, and it has jobs in the queue:\n%s", c.Must("squeue"))
+	began := time.Now()
+	await.Until(t, "the queue is empty", func() bool {
+		left := strings.TrimSpace(c.Must("squeue", "-h", "-o", "%i %j %T %r"))
+		if time.Since(began) > 25*time.Second && strings.Contains(left, "BeginTime") {
+			t.Fatalf("the run is over, and it has jobs in the queue that wait for their time:\n%s", left)
 		}
-	}
+		return left == ""
+	})
 }

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/executor"
@@ -82,7 +82,7 @@ func TestSlurmOperate(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			settings := commandtest.Set("schedule.iterations=1", "rollout.prompts=12", "rollout.shards=6", "warm_start.steps=10", "warm_start.chunk=10", "evaluation.problems=10", "resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=1")
 			c.Submit("jobs/quickstart.yaml", dir, append(settings, "--site", profile)...)
-			c.Await(dir, "done", 4*time.Minute, nil)
+			c.Await(dir, "done", nil)
 			if got, want := c.PolicySHA256(dir), c.Reference("jobs/quickstart.yaml", settings...); got != want {
 				t.Errorf("policy %s, on one machine %s", got, want)
 			}
@@ -143,13 +143,11 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	dir := filepath.Join(t.TempDir(), hostile)
 	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=4", "warm_start.steps=10", "schedule.quorum=0.6", "schedule.max_attempts=1")
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-	comments := ""
-	c.Await(dir, "done", 3*time.Minute, func() {
-		said, _ := c.Command("squeue", "-h", "-o", "%k")
-		comments += said
-	})
-	if !strings.Contains(comments, "0 of 1 iteration learned") {
-		t.Errorf("no comment of a job says how far the run is:\n%s", comments)
+	c.Await(dir, "done", nil)
+	settle(t, c) // the site is told after the report is written
+	controller, err := os.ReadFile(filepath.Join(c.Dir(), "log", "slurmctld.log"))
+	if want := "setting comment to lathe " + dir + ": 0 of 1 iteration learned"; err != nil || !bytes.Contains(controller, []byte(want)) {
+		t.Errorf("no job was given a comment that says how far the run is (%v): %s", err, want)
 	}
 	var verified struct {
 		Faults []any
@@ -168,7 +166,6 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	if want := fmt.Sprintf("done %d\n", exitcode.LeftOut); err != nil || string(said) != want {
 		t.Errorf("the site was told %q, %v; want %q", said, err, want)
 	}
-	settle(t, c)
 }
 
 // settle waits until nothing is left in the queue: a controller job that met a full queue looks
@@ -298,7 +295,7 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	}
 
 	begin()
-	c.Await(dir, "done", 3*time.Minute, nil)
+	c.Await(dir, "done", nil)
 	if got := c.PolicySHA256(dir); got != want {
 		t.Errorf("policy %s, where nobody cancelled %s", got, want)
 	}

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
@@ -30,7 +29,7 @@ func TestRealAccounting(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs := []Job{codes, once, killed, cancelled}
-	states := b.await(t, 3*time.Minute, "the queue to forget the jobs", jobs, func(s States) bool {
+	states := b.await(t, "the queue to forget the jobs", jobs, func(s States) bool {
 		for _, job := range jobs {
 			for _, task := range job.Tasks() {
 				if !strings.HasPrefix(s.Of(task).Evidence, "sacct: ") || s.Of(task).Phase != PhaseEnded {

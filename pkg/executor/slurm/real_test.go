@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/site"
 )
 
@@ -88,31 +89,22 @@ func (b *bench) submit(t *testing.T, array executor.Array, wait Dependency) []Jo
 	return jobs
 }
 
-// await polls until the states of the jobs satisfy a condition.
-func (b *bench) await(t *testing.T, limit time.Duration, what string, jobs []Job, ready func(States) bool) States {
+// await waits until the states of the jobs satisfy a condition.
+func (b *bench) await(t *testing.T, what string, jobs []Job, ready func(States) bool) (states States) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		states, err := b.States(t.Context(), b.limits, jobs)
-		if err != nil {
+	await.Until(t, what, func() bool {
+		var err error
+		if states, err = b.States(t.Context(), b.limits, jobs); err != nil {
 			t.Fatal(err)
 		}
-		if ready(states) {
-			return states
-		}
-		if time.Now().After(deadline) {
-			for _, task := range jobs[0].Tasks()[:min(3, len(jobs[0].Shards))] {
-				t.Logf("%s: %+v", task, states.Of(task))
-			}
-			t.Fatalf("waited %s for %s", limit, what)
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
+		return ready(states)
+	})
+	return states
 }
 
-func (b *bench) ended(t *testing.T, limit time.Duration, jobs ...Job) States {
+func (b *bench) ended(t *testing.T, jobs ...Job) States {
 	t.Helper()
-	return b.await(t, limit, "the jobs to end", jobs, func(s States) bool {
+	return b.await(t, "the jobs to end", jobs, func(s States) bool {
 		for _, job := range jobs {
 			for _, task := range job.Tasks() {
 				if s.Of(task).Phase != PhaseEnded {
@@ -127,7 +119,7 @@ func (b *bench) ended(t *testing.T, limit time.Duration, jobs ...Job) States {
 // running waits until the tasks of a job run and say so in their logs.
 func (b *bench) running(t *testing.T, job Job) {
 	t.Helper()
-	b.await(t, 60*time.Second, "the job to run", []Job{job}, func(s States) bool {
+	b.await(t, "the job to run", []Job{job}, func(s States) bool {
 		for i, task := range job.Tasks() {
 			said, _ := os.ReadFile(b.array("", job.Shards[i]).Log(job.Shards[i]))
 			if s.Of(task).Phase != PhaseRunning || !strings.HasPrefix(string(said), "shard ") {
@@ -179,7 +171,7 @@ func TestRealSlurm(t *testing.T) {
 			array := b.array("codes", 1, 2, 4, 5)
 			array.Exclude = []string{"n2"}
 			job := b.submit(t, array, Dependency{})[0]
-			states := b.ended(t, time.Minute, job)
+			states := b.ended(t, job)
 			for _, task := range job.Tasks() {
 				if s := states.Of(task); s.Cause != executor.CauseOK || s.Nodes != "n3" {
 					t.Errorf("%+v", s)
@@ -202,7 +194,7 @@ func TestRealSlurm(t *testing.T) {
 			polite := b.array("hang", 6)
 			polite.Minutes = 1
 			jobs := append(b.submit(t, array, Dependency{}), b.submit(t, polite, Dependency{})...)
-			states := b.ended(t, 3*time.Minute, jobs...)
+			states := b.ended(t, jobs...)
 			for _, job := range jobs {
 				for _, task := range job.Tasks() {
 					want(t, task.String(), states.Of(task), executor.CauseTimeout, states.Of(task).Exit)
@@ -218,7 +210,7 @@ func TestRealSlurm(t *testing.T) {
 			job := b.submit(t, b.array("once", 0, 1, 2), Dependency{})[0]
 			b.running(t, job)
 			b.command(t, "scontrol", "requeue", job.ID+"_1")
-			states := b.await(t, time.Minute, "the requeued task", []Job{job}, func(s States) bool {
+			states := b.await(t, "the requeued task", []Job{job}, func(s States) bool {
 				return s.Of(job.Tasks()[1]).Phase == PhaseEnded
 			})
 			s := states.Of(job.Tasks()[1])
@@ -242,7 +234,7 @@ func TestRealSlurm(t *testing.T) {
 			if err := b.Cancel(t.Context(), tasks[0].String(), "999999"); err != nil {
 				t.Error(err)
 			}
-			states := b.await(t, 30*time.Second, "the cancelled task", []Job{job}, func(s States) bool {
+			states := b.await(t, "the cancelled task", []Job{job}, func(s States) bool {
 				return s.Of(tasks[0]).Phase == PhaseEnded
 			})
 			if s := states.Of(tasks[0]); s.Cause != executor.CauseCancelled {
@@ -255,7 +247,7 @@ func TestRealSlurm(t *testing.T) {
 				if err := b.Cancel(t.Context(), job.ID); err != nil {
 					t.Error(err)
 				}
-				b.ended(t, 30*time.Second, job)
+				b.ended(t, job)
 			}
 		})
 		t.Run("gate after a failing array, one gate at a time", func(t *testing.T) {
@@ -282,7 +274,7 @@ func TestRealSlurm(t *testing.T) {
 				t.Fatal(err)
 			}
 			job := Job{ID: id, Shards: []int{0}}
-			s := b.ended(t, time.Minute, job).Of(TaskID{id, NoIndex})
+			s := b.ended(t, job).Of(TaskID{id, NoIndex})
 			want(t, "the dependent job", s, executor.CauseFailed, -1)
 			if !strings.Contains(s.Evidence, "DependencyNeverSatisfied") {
 				t.Errorf("evidence is %q", s.Evidence)
@@ -293,7 +285,7 @@ func TestRealSlurm(t *testing.T) {
 			b := newBench(t, dev, nil)
 			known := b.submit(t, b.array("exit=0", 0), Dependency{})[0]
 			lost := Job{ID: "999999", Array: true, Shards: []int{0, 1}}
-			states := b.ended(t, 30*time.Second, known)
+			states := b.ended(t, known)
 			if s := states.Of(lost.Tasks()[0]); s.Phase != PhaseUnknown || s.Cause != executor.CauseUnknown {
 				t.Errorf("a job that was not asked for: %+v", s)
 			}
@@ -323,7 +315,7 @@ func testChunks(t *testing.T, b *bench) {
 	if len(jobs) != 2 || len(jobs[0].Shards) != 101 || len(jobs[1].Shards) != 49 {
 		t.Fatalf("jobs are %+v, want chunks of 101 and 49 tasks", jobs)
 	}
-	states := b.ended(t, 2*time.Minute, jobs...)
+	states := b.ended(t, jobs...)
 	for _, job := range jobs {
 		for i, task := range job.Tasks() {
 			shard := job.Shards[i]
@@ -357,7 +349,7 @@ func testGates(t *testing.T, b *bench) {
 		gates = append(gates, b.submit(t, gate, wait)...)
 	}
 	all := append(gates, failing)
-	states := b.await(t, time.Minute, "the first gate to run", all, func(s States) bool {
+	states := b.await(t, "the first gate to run", all, func(s States) bool {
 		return slices.ContainsFunc(gates, func(g Job) bool { return s.Of(g.Tasks()[0]).Phase == PhaseRunning }) && !s.Live(failing)
 	})
 	want(t, "the failing task", states.Of(failing.Tasks()[0]), executor.CauseData, 65)
@@ -374,7 +366,7 @@ func testGates(t *testing.T, b *bench) {
 	if err := os.WriteFile(b.path("open"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	states = b.ended(t, 2*time.Minute, gates...)
+	states = b.ended(t, gates...)
 	for _, g := range gates {
 		want(t, "a gate", states.Of(g.Tasks()[0]), executor.CauseOK, 0)
 	}
@@ -433,7 +425,7 @@ func TestRealPreemptionAndNodeFailure(t *testing.T) {
 			array := urgent.array("exit=0", 0)
 			array.CPUs = 2
 			high := urgent.submit(t, array, Dependency{})[0]
-			states := urgent.ended(t, 90*time.Second, append(jobs, high)...)
+			states := urgent.ended(t, append(jobs, high)...)
 			s := states.Of(jobs[0].Tasks()[0])
 			want(t, "the task that may be requeued", s, executor.CauseOK, 0)
 			if log := again.log(t, 0); s.Restarts != 1 || !strings.Contains(log, "got USR2") || !strings.Contains(log, "restarts 1") {
@@ -452,10 +444,10 @@ func TestRealPreemptionAndNodeFailure(t *testing.T) {
 			again.running(t, jobs[0])
 			gone.running(t, jobs[1])
 			dev.Do(t, "kill", "n2")
-			states := gone.ended(t, 2*time.Minute, jobs[1])
+			states := gone.ended(t, jobs[1])
 			want(t, "the task that may not be requeued", states.Of(jobs[1].Tasks()[0]), executor.CauseNodeFail, states.Of(jobs[1].Tasks()[0]).Exit)
 			dev.Do(t, "start", "n2")
-			states = again.ended(t, time.Minute, jobs[0])
+			states = again.ended(t, jobs[0])
 			s := states.Of(jobs[0].Tasks()[0])
 			want(t, "the task that may", s, executor.CauseOK, 0)
 			if s.Restarts != 1 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/executor/devcluster"
+	"github.com/lathe-rl/lathe/pkg/internal/await"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 )
 
@@ -99,11 +100,12 @@ func (c *Cluster) Submit(recipe, dir string, args ...string) {
 
 // Await waits until a run is reported and has a state, and meanwhile lets other things
 // happen. Status takes 50 ms of a core: without a report it is asked every ten seconds.
-func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()) {
+func (c *Cluster) Await(dir, state string, meanwhile func()) {
 	c.t.Helper()
 	var last string
 	var asked time.Time
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	began := time.Now()
+	for ; time.Since(began) < await.Limit; time.Sleep(200 * time.Millisecond) {
 		if meanwhile != nil {
 			meanwhile()
 		}
@@ -126,7 +128,7 @@ func (c *Cluster) Await(dir, state string, limit time.Duration, meanwhile func()
 		}
 	}
 	queue, _ := c.Command("squeue", "-t", "all", "-o", "%i %j %T %r")
-	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s%s", dir, state, limit, last, queue,
+	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s%s", dir, state, time.Since(began).Round(time.Second), last, queue,
 		tails(filepath.Join(dir, "logs"), "gate*"), tails(c.Dir(), "train-*.log"))
 }
 
