@@ -26,29 +26,31 @@ func TestOwnChaos(t *testing.T) {
 	own := []string{"env.program.retries=100"}
 	recipes := []struct {
 		name     string
+		programs bool   // that tasks start, to be killed as well
+		during   string // stage whose tasks are to be hit in particular
 		settings []string
 	}{
-		{"own-environment", own},
-		{"own-reward", own},
-		{"tooluse-smoke", nil},
-		{"smoke", []string{"schedule.apply_shards=3", "schedule.gradient_shards=2", "loss.mini_batches=3"}},
+		{"own-environment", true, "", own},
+		{"own-reward", true, "", own},
+		{"tooluse-smoke", false, "", nil},
+		{"smoke", false, "apply", []string{"schedule.apply_shards=3", "schedule.gradient_shards=2", "loss.mini_batches=3"}},
 	}
 	if os.Getenv("LATHE_CHAOS") == "" {
 		recipes = recipes[:1]
 	}
 	for _, c := range recipes {
-		t.Run(c.name, func(t *testing.T) { ownChaos(t, repository+"/jobs/"+c.name+".yaml", c.settings) })
+		t.Run(c.name, func(t *testing.T) { ownChaos(t, repository+"/jobs/"+c.name+".yaml", c.programs, c.during, c.settings) })
 	}
 }
 
-func ownChaos(t *testing.T, recipe string, settings []string) {
+func ownChaos(t *testing.T, recipe string, programs bool, during string, settings []string) {
 	warm := filepath.Join(t.TempDir(), "warm")
 	lathe(t, exitcode.OK, runArgs(warm, recipe, "schedule.iterations=1", "rollout.prompts=1", "rollout.shards=1", "warm_start.steps=20", "warm_start.chunk=20", "evaluation.problems=2")...)
 	start := t.TempDir()
 	ensure.Do(t, checkpoint.Convert(filepath.Join(warm, "policy", "v000000"), start, "", 20000)) // in several files
 	settings = slices.Concat(from(start), settings, []string{"schedule.iterations=3", "rollout.prompts=6", "evaluation.problems=8", "schedule.max_attempts=1000000"})
 	c := commandtest.NewChaos(t, 4)
-	c.Programs = true
+	c.Programs, c.During = programs, during
 	reference, began := filepath.Join(t.TempDir(), "reference"), time.Now()
 	lathe(t, exitcode.OK, runArgs(reference, recipe, settings...)...)
 	c.Whole = time.Since(began)

@@ -126,13 +126,13 @@ func (o RunOptions) launcher(ctx context.Context, profile site.Resolved, binarie
 		return local.NewSteps(ctx, profile)
 	}
 	pool := local.New(cmp.Or(o.Cores, runtime.NumCPU()))
-	pool.Forgo = backend != "cuda"
-	pool.FindGPUs = func() local.GPUs {
+	pool.FindGPUs = func() *local.GPUs {
 		found := local.FindGPUs(ctx, filepath.Join(binaries, "lathe-monitor"), profile.Site.GPUs)
-		if len(found.Names) == 0 && pool.Forgo {
+		if len(found.Names) == 0 && backend != "cuda" {
 			printNotes(os.Stderr, []string{"tasks that request GPUs run without: this machine has none that may be used (" + found.From + ")"})
+			return nil // the policy runs on the CPU
 		}
-		return found
+		return &found
 	}
 	return pool, nil
 }

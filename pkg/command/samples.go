@@ -61,15 +61,19 @@ func Samples(ctx context.Context, out io.Writer, o SamplesOptions) error {
 	if groups, err = o.choose(groups); err != nil {
 		return err
 	}
+	note := samples.AdvantageNote(opened.Recipe.Advantage.AdvantageSettings)
 	switch {
 	case o.Page != "":
-		page, err := samples.Page(fmt.Sprintf("%s, iteration %d", opened.Identity.RunID, o.Iteration), groups)
+		page, err := samples.Page(fmt.Sprintf("%s, iteration %d", opened.Identity.RunID, o.Iteration), note, groups)
 		if err != nil {
 			return err
 		}
 		return os.WriteFile(o.Page, page, 0o666)
 	case o.JSON:
 		return cmdline.WriteJSON(out, groups)
+	}
+	if note != "" {
+		printNotes(os.Stderr, []string{note})
 	}
 	for _, g := range groups {
 		printGroup(out, g)

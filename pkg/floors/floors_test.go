@@ -22,7 +22,7 @@ const module = "github.com/lathe-rl/lathe/"
 // below it; an exact name counts first.
 var floors = [][]string{
 	{"pkg/internal/lazyregexp", "pkg/internal/slurmenv"},
-	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/shares", "pkg/plural", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest", "pkg/gguf/gguftest"},
+	{"pkg/internal/asm", "pkg/internal/await", "pkg/internal/cputime", "pkg/internal/devices", "pkg/internal/forkjoin", "pkg/internal/golden", "pkg/internal/must", "pkg/internal/sourcetree", "pkg/exitcode", "pkg/rng", "pkg/shares", "pkg/plural", "pkg/mathverify", "pkg/jinja", "pkg/figure", "pkg/phase", "pkg/plainjson", "pkg/webpage/...", "pkg/monitor/nvmltest", "pkg/gguf/gguftest"},
 	{"pkg/plainfile", "pkg/mlebench/metric", "pkg/mlebench/frame"},
 	{"pkg/config", "pkg/stopstring", "pkg/bfcl/...", "data/mle/lists", "pkg/mlebench/grader", "pkg/policy/kvcache"},
 	{"pkg/mlebench"},

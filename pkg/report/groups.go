@@ -79,7 +79,7 @@ func writeGroups(ctx context.Context, r *rundir.Run, s Summary, attempt seal.Att
 		return g, nil
 	}
 	found = found[:min(groupsShown, len(found))]
-	content, err := samples.Page(fmt.Sprintf("%s, iteration %d: lowest rewards", r.Identity.RunID, iteration), found)
+	content, err := samples.Page(fmt.Sprintf("%s, iteration %d: lowest rewards", r.Identity.RunID, iteration), samples.AdvantageNote(r.Recipe.Advantage.AdvantageSettings), found)
 	if err != nil {
 		return nil, err
 	}

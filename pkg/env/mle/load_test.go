@@ -1,7 +1,6 @@
 package mle
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/devices"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -57,28 +56,15 @@ func TestSubmissionIn(t *testing.T) {
 	}
 }
 
-// TestGPUs: a program has devices of its own, or waits for them. Alone: the environment names them.
+// TestGPUs: a program has devices of the score task's. Alone: the environment names them.
 func TestGPUs(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0,1 GPU-a")
-	g := newGPUs()
-	if _, err := g.take(t.Context(), 4); exitcode.Code(err) != exitcode.Unavailable {
+	r := &runner{gpus: devices.NewPool(givenGPUs())}
+	if _, _, err := r.takeGPUs(t.Context(), 4); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("four of three: %v", err)
 	}
-	if got, err := g.take(t.Context(), 0); err != nil || got != nil {
-		t.Errorf("none: %v, %v", got, err)
-	}
-	two, err := g.take(t.Context(), 2)
-	if err != nil || !slices.Equal(two, []string{"0", "1"}) {
-		t.Errorf("two: %v, %v", two, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if got, err := g.take(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || got != nil || len(g.free) != 1 {
-		t.Errorf("two of one: %v, %v, and %d left", got, err, len(g.free))
-	}
-	g.giveBack(two)
-	if all, err := g.take(t.Context(), 3); err != nil || !slices.Equal(all, []string{"GPU-a", "0", "1"}) {
-		t.Errorf("all: %v, %v", all, err)
+	if all, _, err := r.takeGPUs(t.Context(), 3); err != nil || !slices.Equal(all, []string{"0", "1", "GPU-a"}) {
+		t.Errorf("all: %q, %v", all, err)
 	}
 }
 

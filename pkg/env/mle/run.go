@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/devices"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mlebench/task"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
@@ -27,11 +29,11 @@ type runner struct {
 	interpreter func() (interpreter, error)
 	weights     func() ([]string, error) // folders of pretrained weights
 	warm        func() (*sandbox.Warm, error)
-	gpus        *gpus
+	gpus        *devices.Pool // of the score task, of which each program has its own
 }
 
 func newRunner(s *Settings) *runner {
-	r := &runner{settings: s, gpus: newGPUs()}
+	r := &runner{settings: s, gpus: devices.NewPool(givenGPUs())}
 	r.image = sync.OnceValues(func() (string, error) { return openImage(s.Program.Image) })
 	r.interpreter = sync.OnceValues(func() (interpreter, error) {
 		root, err := r.image()
@@ -58,6 +60,20 @@ func newRunner(s *Settings) *runner {
 		return w, nil
 	})
 	return r
+}
+
+// givenGPUs names the devices that the scheduler has given to this process.
+func givenGPUs() []string {
+	return strings.FieldsFunc(os.Getenv("CUDA_VISIBLE_DEVICES"), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// takeGPUs waits for so many devices.
+func (r *runner) takeGPUs(ctx context.Context, n int) (names []string, release func(), err error) {
+	if all := r.gpus.Len(); n > all {
+		return nil, nil, exitcode.WithHint(exitcode.Unavailablef("a program is to have %d GPUs, and CUDA_VISIBLE_DEVICES gives %d to this process", n, all),
+			"give the score tasks GPUs in the site's profile, or set env.limits.gpus or limits.gpus of task.yaml to 0")
+	}
+	return r.gpus.Take(ctx, n)
 }
 
 // environment is all of a program's environment.
@@ -132,14 +148,14 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 		return x, err
 	}
 	limits := r.settings.limits(t)
-	devices, err := r.gpus.take(ctx, limits.GPUs)
+	gpus, release, err := r.takeGPUs(ctx, limits.GPUs)
 	if err != nil {
 		return x, fmt.Errorf("task %q: %w", t.Name, err)
 	}
-	defer r.gpus.giveBack(devices)
+	defer release()
 	result, err := r.execute(ctx, sandbox.Program{
 		Args: []string{python.path, "solution.py"}, Root: python.root, Dir: scratch, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
-		Read: slices.Concat([]string{t.PublicDir}, python.folders, weights), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: devices,
+		Read: slices.Concat([]string{t.PublicDir}, python.folders, weights), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: gpus,
 		Limits: sandbox.Limits{
 			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,
 			Disk: int64(limits.DiskMB) << 20, Files: maxFiles, Output: outputBytes,

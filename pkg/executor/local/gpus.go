@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/devices"
 	"github.com/lathe-rl/lathe/pkg/monitor"
 	"github.com/lathe-rl/lathe/pkg/plural"
 )
@@ -38,6 +38,9 @@ type GPUs struct {
 // with its answer, what CUDA_VISIBLE_DEVICES names and this machine does not have is left out.
 func FindGPUs(ctx context.Context, program string, site int) GPUs {
 	given := monitor.DevicesGiven(os.LookupEnv)
+	if !given.All && len(given.Tokens) == 0 {
+		return GPUs{From: given.Given}
+	}
 	seen := askNVML(ctx, program)
 	found := GPUs{Names: seen, From: "NVML"}
 	switch {
@@ -96,50 +99,20 @@ func askNVML(ctx context.Context, program string) (uuids []string) {
 	return uuids
 }
 
-// places gives each GPU to one task at a time.
-type places struct {
-	GPUs
-	room *semaphore.Weighted
-	mu   sync.Mutex
-	busy []bool // by the device's place in Names
-}
-
-func newPlaces(g GPUs) *places {
-	return &places{GPUs: g, room: semaphore.NewWeighted(int64(len(g.Names))), busy: make([]bool, len(g.Names))}
-}
-
-// take waits for n devices, and takes the first that are free.
-func (p *places) take(ctx context.Context, n int) (names []string, release func(), err error) {
-	if err := p.room.Acquire(ctx, int64(n)); err != nil {
-		return nil, nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var taken []int
-	for i := range p.busy {
-		if !p.busy[i] && len(taken) < n {
-			p.busy[i] = true
-			taken, names = append(taken, i), append(names, p.Names[i])
-		}
-	}
-	return names, func() {
-		p.mu.Lock()
-		for _, i := range taken {
-			p.busy[i] = false
-		}
-		p.mu.Unlock()
-		p.room.Release(int64(n))
-	}, nil
+// counted are the devices of a pool, and how they were found.
+type counted struct {
+	*devices.Pool
+	from string
 }
 
 // gpus are the pool's devices, found when they are first wanted; nil where they are not counted.
-func (p *Pool) gpus() *places {
+func (p *Pool) gpus() *counted {
 	p.finding.Do(func() {
 		if p.FindGPUs == nil || !p.Spare() {
 			return
 		}
-		if found := p.FindGPUs(); len(found.Names) > 0 || !p.Forgo {
-			p.found = newPlaces(found)
+		if found := p.FindGPUs(); found != nil {
+			p.found = &counted{devices.NewPool(found.Names), found.From}
 		}
 	})
 	return p.found
@@ -149,7 +122,7 @@ func (p *Pool) gpus() *places {
 // allocation whose srun counts them, there is no bound.
 func (p *Pool) GPUs() int {
 	if g := p.gpus(); g != nil {
-		return len(g.Names)
+		return g.Len()
 	}
 	return math.MaxInt
 }
@@ -161,8 +134,8 @@ func (p *Pool) CheckGPUs(stage string, asked int) error {
 	}
 	g := p.gpus()
 	return exitcode.WithHint(
-		exitcode.Unavailablef("a task of %s requests %s; this machine has %d that may be used (%s)", stage, plural.Count(asked, "GPU"), len(g.Names), g.From),
-		"set resources.stages.%s.gpus to %d in the recipe (with 0 its tasks see no GPU), or name more devices in %s", stage, len(g.Names), visibleDevices)
+		exitcode.Unavailablef("a task of %s requests %s; this machine has %d that may be used (%s)", stage, plural.Count(asked, "GPU"), g.Len(), g.from),
+		"set resources.stages.%s.gpus to %d in the recipe (with 0 its tasks see no GPU), or name more devices in %s", stage, g.Len(), visibleDevices)
 }
 
 // withGPUs is an array whose task sees the devices that it was given, and no others.
@@ -193,7 +166,7 @@ func (p *Pool) place(ctx context.Context, array executor.Array) (names []string,
 		}
 	}()
 	if array.GPUs > 0 && p.gpus() != nil {
-		taken, give, err := p.gpus().take(ctx, array.GPUs)
+		taken, give, err := p.gpus().Take(ctx, array.GPUs)
 		if err != nil {
 			return nil, nil, fmt.Errorf("waiting for %s: %w", plural.Count(array.GPUs, "GPU"), err)
 		}

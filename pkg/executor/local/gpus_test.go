@@ -18,7 +18,7 @@ import (
 // withDevices is a pool of so many cores and of devices with these names.
 func withDevices(cores int, names ...string) *Pool {
 	p := New(cores)
-	p.FindGPUs = func() GPUs { return GPUs{names, "a test"} }
+	p.FindGPUs = func() *GPUs { return &GPUs{names, "a test"} }
 	return p
 }
 
@@ -133,9 +133,9 @@ func TestMoreGPUsThanThereAre(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	p := New(4)
-	p.FindGPUs = func() GPUs {
+	p.FindGPUs = func() *GPUs {
 		asked++
-		return GPUs{[]string{"0", "1"}, "NVML"}
+		return &GPUs{[]string{"0", "1"}, "NVML"}
 	}
 	array := testArray(filepath.Join(t.TempDir(), "logs"), "exit=0", 0)
 	array.GPUs = 3
@@ -160,17 +160,17 @@ func TestMoreGPUsThanThereAre(t *testing.T) {
 	if err := without.CheckGPUs("learn", 1); exitcode.Code(err) != exitcode.Unavailable {
 		t.Errorf("one GPU of none: %v", err)
 	}
-	without = withDevices(1)
-	without.Forgo = true
+	without = New(1)
+	without.FindGPUs = func() *GPUs { return nil }
 	asking := testArray(t.TempDir(), "env="+visibleDevices, 0)
 	asking.GPUs = 3
 	if seen := devicesOf(t, launch(t.Context(), t, without, asking)[0]); seen != "" {
 		t.Errorf("where there is no GPU, a task that runs without sees %q", seen)
 	}
 	idle := New(1)
-	idle.FindGPUs = func() GPUs {
+	idle.FindGPUs = func() *GPUs {
 		t.Error("GPUs are looked for, which no task wants")
-		return GPUs{}
+		return nil
 	}
 	launch(t.Context(), t, idle, testArray(t.TempDir(), "exit=0", 0))
 }
@@ -202,7 +202,7 @@ func TestFindGPUs(t *testing.T) {
 		{"no NVML, a site", unset, "exit 69", 3, "0 1 2"},
 		{"no NVML, no site", unset, "exit 69", 0, ""},
 		{"not JSON", unset, "echo no", 0, ""},
-		{"none", "", shows("GPU-a"), 8, ""},
+		{"none, so that NVML is not asked", "", "sleep 1000", 8, ""},
 		{"a list's end", "0,-1,2", "exit 69", 0, "0"},
 		{"indices", "3, 1", "exit 69", 0, "3 1"},
 		{"twice the same", "1,1,0", "exit 69", 0, "1 0"},

@@ -42,11 +42,9 @@ type Pool struct {
 	// FindGPUs, when it is not nil, finds the GPUs of this machine, once, when a task first
 	// asks for one. Each is then given to one task at a time, which sees it alone, and tasks
 	// that ask for none see none. Where it is nil GPUs are not counted, and tasks see those
-	// that this process sees. Steps of an allocation get theirs from srun.
-	FindGPUs func() GPUs
-	// Forgo is whether tasks that ask for GPUs run without where there is none at all, as
-	// those do whose policy then runs on the CPU.
-	Forgo bool
+	// that this process sees. Steps of an allocation get theirs from srun. Where it returns
+	// nil, tasks that ask for GPUs run without, and see none.
+	FindGPUs func() *GPUs
 
 	cores     int
 	processes int
@@ -55,7 +53,7 @@ type Pool struct {
 	starter   starter
 
 	finding sync.Once
-	found   *places // nil before, and where GPUs are not counted
+	found   *counted // nil before, and where GPUs are not counted
 
 	mu     sync.Mutex // guards closed, and orders Launch before Close
 	closed bool

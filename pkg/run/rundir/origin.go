@@ -111,8 +111,11 @@ func (d *draft) findOrigin(ctx context.Context) error {
 			return err
 		}
 		m, err := seal.Read(ctx, dir.Optimizer(version), reading)
+		if errors.Is(err, seal.ErrNotSealed) {
+			return exitcode.WithHint(exitcode.Dataf("start.optimizer: run %q has no optimizer state of version %d", dir, version), "a warm start leaves no optimizer state, and lathe prune removes that of versions it does not keep; to begin without: --set start.optimizer=fresh")
+		}
 		if err != nil {
-			return exitcode.WithHint(fmt.Errorf("start.optimizer: %w", err), "a warm start leaves no optimizer state, and lathe prune removes that of versions it does not keep; to begin without: --set start.optimizer=fresh")
+			return fmt.Errorf("start.optimizer: %w", err)
 		}
 		o.OptimizerSHA256 = m.ContentSHA256
 	}

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
@@ -14,12 +15,24 @@ import (
 var pageTemplate string
 
 // Page shows groups as one self-contained page. Tokens are the darker the less likely they
-// were.
-func Page(title string, groups []Group) ([]byte, error) {
+// were. note is that of AdvantageNote.
+func Page(title, note string, groups []Group) ([]byte, error) {
 	return webpage.Render(pageTemplate, struct {
-		Title  string
-		Groups []Group
-	}{title, groups})
+		Title, Note string
+		Groups      []Group
+	}{title, note, groups})
+}
+
+// AdvantageNote says what an advantage that is shown lacks of the one that was learned
+// from; it is empty where that is nothing.
+func AdvantageNote(s credit.AdvantageSettings) string {
+	switch {
+	case s.Critic():
+		return "advantages are those of the batch: the learner replaces them by the critic's (advantage.name gae)"
+	case s.Teacher.Active():
+		return "advantages are those of the batch: the learner adds the teacher's (advantage.teacher)"
+	}
+	return ""
 }
 
 // darkest is the surprise, in nats, from which a token is as dark as any.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/samples"
@@ -144,12 +145,12 @@ func TestPage(t *testing.T) {
 	if got, want := g.Responses[0].Summary(), "sample 2: reward 0.5 (correct 1, long -0.5), ok, cut off, dropped: overlong, advantage -0.250 over 2 tokens, 2.00 nats a token"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	page, err := samples.Page("run, iteration 3", []samples.Group{g})
+	page, err := samples.Page("run, iteration 3", samples.AdvantageNote(credit.AdvantageSettings{Teacher: credit.Teacher{Coef: 1}}), []samples.Group{g})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"run, iteration 3", `style="background:rgba(214,96,20,0.12)" title="p = 0.368, advantage &#43;0.250">2&#43;2<`, // 0.75 · 1/6
+		"run, iteration 3", "Here advantages are those of the batch: the learner adds the teacher&#39;s (advantage.teacher).", `style="background:rgba(214,96,20,0.12)" title="p = 0.368, advantage &#43;0.250">2&#43;2<`, // 0.75 · 1/6
 		`title="read by the policy"> is <`, `rgba(214,96,20,0.38)" title="p = 0.050, advantage -0.750">&lt;b&gt;<`, "&lt;too long&gt;", "reference answer 4",
 	} {
 		if !strings.Contains(string(page), want) {

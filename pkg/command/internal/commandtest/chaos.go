@@ -36,6 +36,9 @@ type Chaos struct {
 
 	// Programs has also what tasks have started killed: a third of the kills.
 	Programs bool
+	// During is the stage of which a task is at work when something is killed, if any is to
+	// be in particular.
+	During string
 
 	t      *testing.T
 	random *rand.Rand
@@ -108,7 +111,11 @@ func (c *Chaos) Run(most int, args ...string) {
 // reports true.
 func (c *Chaos) disturb(driver int, exited chan error) bool {
 	for c.Done < c.until {
-		c.pause()
+		if c.During == "" {
+			c.pause()
+		} else if c.await(driver, exited, func(pid int, stage string) bool { return stage == c.During }) {
+			c.moment()
+		}
 		select {
 		case <-exited:
 			return false
@@ -143,27 +150,44 @@ func (c *Chaos) disturb(driver int, exited chan error) bool {
 // killProgram waits until a task has a program and kills it a little later, or gives
 // up when the driver ends.
 func (c *Chaos) killProgram(driver int, exited chan error) {
-	for {
+	var program int
+	var of string
+	for c.await(driver, exited, func(task int, stage string) bool {
+		if stage == notATask {
+			return false
+		}
+		for _, program = range slices.Sorted(maps.Keys(children(task))) {
+			of = stage
+			return true
+		}
+		return false
+	}) {
+		c.moment()
+		if syscall.Kill(program, syscall.SIGKILL) == nil {
+			c.killed("a program of " + of)
+			return
+		}
+	}
+}
+
+// moment lets a little of what was awaited happen.
+func (c *Chaos) moment() { time.Sleep(time.Duration(c.random.Int64N(int64(100 * time.Millisecond)))) }
+
+// await waits for a child of a driver, or reports false when the driver ends.
+func (c *Chaos) await(driver int, exited chan error, is func(pid int, stage string) bool) bool {
+	for ; ; time.Sleep(time.Millisecond) {
 		select {
 		case err := <-exited:
 			exited <- err
-			return
+			return false
 		default:
 		}
 		tasks := children(driver)
-		for _, task := range slices.Sorted(maps.Keys(tasks)) {
-			if tasks[task] == notATask {
-				continue
-			}
-			for _, program := range slices.Sorted(maps.Keys(children(task))) {
-				time.Sleep(time.Duration(c.random.Int64N(int64(100 * time.Millisecond))))
-				if syscall.Kill(program, syscall.SIGKILL) == nil {
-					c.killed("a program of " + tasks[task])
-					return
-				}
+		for _, pid := range slices.Sorted(maps.Keys(tasks)) {
+			if is(pid, tasks[pid]) {
+				return true
 			}
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -225,7 +249,7 @@ func stageOf(cmdline string) string {
 		wave, _, _ = strings.Cut(wave, "\x00")
 		return stageOf(before+"\x00") + " in wave " + wave
 	}
-	for _, flag := range []string{"warm", "evaluate", "gradient"} {
+	for _, flag := range []string{"warm", "evaluate", "gradient", "reduce", "sum", "apply"} {
 		if strings.Contains(cmdline, "--"+flag+"\x00") {
 			return flag
 		}
