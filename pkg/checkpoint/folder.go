@@ -97,31 +97,32 @@ func readTensors(f *safetensors.File, path string, tensors []policy.Tensor) erro
 	return nil
 }
 
+// pieceElements is how much of a state is in memory at a time: 1 MiB.
+const pieceElements = 1 << 18
+
 // SaveOptimizer writes the optimizer's state, the moments and the number of
 // steps taken, into an existing folder.
-func SaveOptimizer(folder string, tensors []policy.Tensor, steps int) error {
-	return SaveOptimizerPart(folder, OptimizerFile, tensors, steps)
-}
-
-// LoadOptimizer reads the optimizer's state, of one file or of several: first moments,
-// second moments and masters, each in the order of the files. Whether it is the state
-// of a policy is for [policy.Trainer] to say.
-func LoadOptimizer(folder string) (tensors []policy.Tensor, steps int, err error) {
-	s, err := OpenState(folder, func(string) bool { return true })
+func SaveOptimizer(folder string, state policy.State, steps int) error {
+	tensors := state.Tensors()
+	file, err := CreateOptimizerPart(folder, OptimizerFile, tensors, steps)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, f := range s.files {
-		for _, info := range f.Tensors() {
-			t := policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType, Data: make([]float32, info.Elements())}
-			if err := s.Read(t.Data, t.Name, t, 0); err != nil {
-				return nil, 0, err
+	return file.Close(func() error {
+		piece := make([]float32, pieceElements)
+		for i, t := range tensors {
+			for from := 0; from < t.Elements(); from += len(piece) {
+				values := piece[:min(len(piece), t.Elements()-from)]
+				if err := state.Float32To(values, i, from); err != nil {
+					return fmt.Errorf("reading the optimizer's state: %w", err)
+				}
+				if err := file.Put(i, from, values); err != nil {
+					return err
+				}
 			}
-			tensors = append(tensors, t)
 		}
-	}
-	return tensors, s.Steps, nil
+		return nil
+	}())
 }
 
 // sumFile is the sha256 of a file.

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -394,26 +395,35 @@ func TestOptimizerRoundTrip(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
-	must.Do(t, SaveOptimizer(folder, tensors, 12))
-	got, steps, err := LoadOptimizer(folder)
+	must.Do(t, SaveOptimizer(folder, policy.StateInMemory(tensors), 12))
+	got, steps, err := loadOptimizer(folder)
 	if err != nil || steps != 12 {
 		t.Fatalf("%d steps, %v", steps, err)
 	}
-	if diff := cmp.Diff(tensors, got); diff != "" {
+	if diff := cmp.Diff(policy.StateInMemory(tensors), got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func loadOptimizer(folder string) (policy.StateInMemory, int, error) {
+	s, err := OpenState(folder, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	tensors, err := policy.ReadState(s)
+	return tensors, s.Steps, errors.Join(err, s.Close())
 }
 
 func TestOptimizerFaults(t *testing.T) {
 	t.Parallel()
 	nan := policy.Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
 	folder := t.TempDir()
-	must.Do(t, SaveOptimizer(folder, []policy.Tensor{nan}, 1))
-	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "exp_avg.x") {
+	must.Do(t, SaveOptimizer(folder, policy.StateInMemory{nan}, 1))
+	if _, _, err := loadOptimizer(folder); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "exp_avg.x") {
 		t.Errorf("a moment that is not a number: %v", err)
 	}
-	must.Do(t, SaveOptimizer(folder, nil, -1))
-	if _, _, err := LoadOptimizer(folder); exitcode.Code(err) != exitcode.Data {
+	must.Do(t, SaveOptimizer(folder, policy.StateInMemory{}, -1))
+	if _, _, err := loadOptimizer(folder); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("a negative number of steps: %v", err)
 	}
 }

@@ -210,7 +210,7 @@ func (p *Parts) WriteRest(to, base string) error {
 	return CarryFiles(to, from)
 }
 
-// State is the optimizer's state in a folder, of which tensors are read by name: all
+// State is the optimizer's state in a folder, of which tensors are read: all
 // in one file, or for each file of the policy one.
 type State struct {
 	Steps int // taken
@@ -228,7 +228,8 @@ func OptimizerPart(i, n int) string {
 	return fmt.Sprintf("optimizer-%05d-of-%05d.safetensors", i+1, n)
 }
 
-// OpenState opens the files of a folder of the optimizer's state that are wanted.
+// OpenState opens the files of a folder of the optimizer's state that are wanted; nil is for
+// all of them. Whether it is the state of a policy is for [policy.Trainer] to say.
 func OpenState(folder string, wanted func(name string) bool) (*State, error) {
 	names, err := stateFiles(folder)
 	if err != nil {
@@ -236,7 +237,7 @@ func OpenState(folder string, wanted func(name string) bool) (*State, error) {
 	}
 	s := &State{path: folder, at: map[string]*safetensors.File{}, Steps: -1}
 	for _, name := range names {
-		if !wanted(name) {
+		if wanted != nil && !wanted(name) {
 			continue
 		}
 		if err := s.open(filepath.Join(folder, name)); err != nil {
@@ -313,6 +314,31 @@ func (s *State) Read(dst []float32, name string, like policy.Tensor, from int) e
 	return nil
 }
 
+// Tensors implements [policy.State]: first moments, second moments and masters of each file,
+// in the order of the files.
+func (s *State) Tensors() []policy.Tensor {
+	var all []policy.Tensor
+	for _, f := range s.files {
+		for _, info := range f.Tensors() {
+			all = append(all, policy.Tensor{Name: info.Name, Shape: info.Shape, DType: info.DType})
+		}
+	}
+	return all
+}
+
+// Float32To implements [policy.State].
+func (s *State) Float32To(dst []float32, index, from int) error {
+	for _, f := range s.files {
+		infos := f.Tensors()
+		if index < len(infos) {
+			t := infos[index]
+			return s.Read(dst, t.Name, policy.Tensor{Shape: t.Shape}, from)
+		}
+		index -= len(infos)
+	}
+	return exitcode.Bugf("reading %q: there are %d tensors fewer", s.path, index+1)
+}
+
 // Close ends the reading.
 func (s *State) Close() error {
 	var faults []error
@@ -320,11 +346,6 @@ func (s *State) Close() error {
 		faults = append(faults, f.Close())
 	}
 	return errors.Join(faults...)
-}
-
-// SaveOptimizerPart writes a file of the optimizer's state.
-func SaveOptimizerPart(folder, name string, tensors []policy.Tensor, steps int) error {
-	return writeTensors(filepath.Join(folder, name), tensors, stateMetadata(steps))
 }
 
 func stateMetadata(steps int) map[string]string {
@@ -337,7 +358,7 @@ type OptimizerPartFile struct {
 	slots *safetensors.Slots
 }
 
-// CreateOptimizerPart is [SaveOptimizerPart] for tensors without data, which [OptimizerPartFile.Put]
+// CreateOptimizerPart begins a file of these tensors, whose data [OptimizerPartFile.Put]
 // writes.
 func CreateOptimizerPart(folder, name string, tensors []policy.Tensor, steps int) (*OptimizerPartFile, error) {
 	infos := make([]safetensors.Info, len(tensors))

@@ -132,7 +132,7 @@ func checkHeld(g graph.Graph, held map[graph.Stage]int64) error {
 
 // spilled is what tasks hold in the host's memory, by plans for a GPU, whose works are called
 // as stages are: sums of gradients, inputs of blocks and optimizer state that found no place on
-// the GPU and, with an optimizer, its state in float32 on its way from and to files.
+// the GPU and, with an optimizer, the weights in float32 on their way to files.
 func spilled(plans []gpuPlan) map[graph.Stage]int64 {
 	held := map[graph.Stage]int64{}
 	for _, p := range plans {
@@ -140,8 +140,8 @@ func spilled(plans []gpuPlan) map[graph.Stage]int64 {
 			continue
 		}
 		bytes := p.Plan.SpilledBytes
-		if state := p.Plan.OptimizerBytes(); state > 0 { // two moments, and masters where there are any
-			bytes += max(state, 2*p.Plan.GradientBytes)
+		if p.Plan.OptimizerBytes() > 0 {
+			bytes += p.Plan.GradientBytes
 		}
 		held[graph.Stage(p.Work)] = bytes
 	}

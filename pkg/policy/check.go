@@ -89,27 +89,30 @@ func (c Coefficients) Validate(tokens int, valueHead bool) error {
 	return nil
 }
 
-// CheckState refuses an optimizer's state that is not the one of an engine, by names and
-// shapes, or has data of another size.
-//
-// It brings got into the order of want: that of files of parts of a state is another.
-func CheckState(got, want []Tensor) error {
+// PlaceState finds the tensors that an engine wants in a state, whose order may be another,
+// as that of files of parts is: index[i] is where want[i] is. A state that is not the
+// engine's, by names and shapes, is refused.
+func PlaceState(s State, want []Tensor) (index []int, err error) {
 	at := make(map[string]int, len(want))
 	for i, t := range want {
 		at[t.Name] = i + 1
 	}
-	slices.SortStableFunc(got, func(a, b Tensor) int {
-		return cmp.Compare(cmp.Or(at[a.Name], len(want)+1), cmp.Or(at[b.Name], len(want)+1))
+	given := s.Tensors()
+	index = make([]int, len(given))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int {
+		return cmp.Compare(cmp.Or(at[given[a].Name], len(want)+1), cmp.Or(at[given[b].Name], len(want)+1))
 	})
-	if err := Match(got, want); err != nil {
-		return exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
+	placed := make([]Tensor, len(given))
+	for i, j := range index {
+		placed[i] = given[j]
 	}
-	for _, t := range got {
-		if len(t.Data) != t.Elements() {
-			return exitcode.Bugf("loading the optimizer's state: tensor %q has %d elements, not %v", t.Name, len(t.Data), t.Shape)
-		}
+	if err := Match(placed, want); err != nil {
+		return nil, exitcode.Dataf("loading the optimizer's state (it must belong to this policy, with the same policy.dtype and optimizer.state): %w", err)
 	}
-	return nil
+	return index, nil
 }
 
 func checkTokens(ids []int32, c Config) error {

@@ -270,9 +270,10 @@ type Trainer interface {
 	// OptimizerState lists first and second moments of the trained tensors
 	// (exp_avg.NAME, exp_avg_sq.NAME), then the float32 masters that half-precision weights
 	// are rounded from (master.NAME), and the number of steps taken. An engine
-	// that is given the saved weights and this state goes on to the same bits.
-	OptimizerState() (tensors []Tensor, steps int)
-	LoadOptimizerState(tensors []Tensor, steps int) error
+	// that is given the saved weights and this state goes on to the same bits. The state is
+	// read from the engine, as it is at that time.
+	OptimizerState() (state State, steps int)
+	LoadOptimizerState(state State, steps int) error
 
 	// Err is the first failure of a method that returns no error itself, as a
 	// device that breaks down may cause; nil if there was none. What such

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
@@ -116,33 +117,46 @@ func (m *moments) read(at, n int, scratch *[]float32) []float32 {
 	return *scratch
 }
 
-// tensors lists the moment by tensor; the data of bfloat16 are a copy.
-func (m *moments) tensors(prefix string, layout []policy.Tensor) []policy.Tensor {
-	dtype, data := safetensors.F32, m.wide
+// list adds the moment of each tensor to a state.
+func (m *moments) list(s *state, prefix string, layout []policy.Tensor) {
+	dtype := safetensors.F32
 	if m.half != nil {
-		dtype, data = safetensors.BF16, make([]float32, len(m.half))
-		vec.WidenBF16(data, m.half)
+		dtype = safetensors.BF16
 	}
-	all := make([]policy.Tensor, len(layout))
-	for i, t := range layout {
-		n := t.Elements()
-		all[i] = policy.Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: dtype, Data: data[:n:n]}
-		data = data[n:]
+	at := 0
+	for _, t := range layout {
+		begin := at
+		s.add(policy.Tensor{Name: prefix + t.Name, Shape: t.Shape, DType: dtype}, func(dst []float32, from int) {
+			if m.half != nil {
+				vec.WidenBF16(dst, m.half[begin+from:begin+from+len(dst)])
+			} else {
+				copy(dst, m.wide[begin+from:])
+			}
+		})
+		at += t.Elements()
 	}
-	return all
 }
 
-// set copies tensors in the order of the layout.
-func (m *moments) set(tensors []policy.Tensor) {
+// set reads the moment of each tensor of the layout, which are at these places of a state.
+func (m *moments) set(state policy.State, index []int, layout []policy.Tensor) error {
 	at := 0
-	for _, t := range tensors {
-		if m.half != nil {
-			vec.RoundBF16(m.half[at:at+len(t.Data)], t.Data)
+	var wide []float32
+	for i, t := range layout {
+		n := t.Elements()
+		if m.half == nil {
+			wide = m.wide[at : at+n]
 		} else {
-			copy(m.wide[at:], t.Data)
+			wide = grow(wide, n)
 		}
-		at += len(t.Data)
+		if err := state.Float32To(wide, index[i], 0); err != nil {
+			return err
+		}
+		if m.half != nil {
+			vec.RoundBF16(m.half[at:at+n], wide)
+		}
+		at += n
 	}
+	return nil
 }
 
 func (e *Engine) allocateMoments() {
@@ -182,13 +196,39 @@ func (e *Engine) masters() []policy.Tensor {
 }
 
 // OptimizerState implements [policy.Trainer].
-func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
+func (e *Engine) OptimizerState() (policy.State, int) {
 	e.allocateMoments()
-	return slices.Concat(e.moments.tensors("exp_avg.", e.trained.tensors), e.moments2.tensors("exp_avg_sq.", e.trained.tensors), e.masters()), e.steps
+	s := &state{}
+	e.moments.list(s, "exp_avg.", e.trained.tensors)
+	e.moments2.list(s, "exp_avg_sq.", e.trained.tensors)
+	for _, t := range e.masters() {
+		s.add(policy.Tensor{Name: t.Name, Shape: t.Shape, DType: t.DType}, func(dst []float32, from int) { copy(dst, t.Data[from:]) })
+	}
+	return s, e.steps
+}
+
+// state is the optimizer's state where the engine has it.
+type state struct {
+	tensors []policy.Tensor
+	fill    []func(dst []float32, from int) // of each tensor
+}
+
+func (s *state) add(t policy.Tensor, fill func(dst []float32, from int)) {
+	s.tensors, s.fill = append(s.tensors, t), append(s.fill, fill)
+}
+
+func (s *state) Tensors() []policy.Tensor { return slices.Clone(s.tensors) }
+
+func (s *state) Float32To(dst []float32, index, from int) error {
+	if n := s.tensors[index].Elements(); from < 0 || len(dst) > n-from {
+		return exitcode.Bugf("reading elements %d to %d of %q with %d", from, from+len(dst), s.tensors[index].Name, n)
+	}
+	s.fill[index](dst, from)
+	return nil
 }
 
 // LoadOptimizerState implements [policy.Trainer].
-func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
+func (e *Engine) LoadOptimizerState(state policy.State, steps int) error {
 	if !e.train || e.stateless {
 		return exitcode.Bugf("loading the optimizer's state: the engine was opened without Train, or for gradients alone")
 	}
@@ -203,14 +243,18 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 			want = append(want, policy.Tensor{Name: prefix + t.Name, Shape: t.Shape})
 		}
 	}
-	if err := policy.CheckState(tensors, append(want, masters...)); err != nil {
+	index, err := policy.PlaceState(state, append(want, masters...))
+	if err != nil {
 		return err
 	}
 	n := len(e.trained.tensors)
-	e.moments.set(tensors[:n])
-	e.moments2.set(tensors[n : 2*n])
-	for i, t := range tensors[2*n:] {
-		copy(masters[i].Data, t.Data)
+	if err := errors.Join(e.moments.set(state, index[:n], e.trained.tensors), e.moments2.set(state, index[n:2*n], e.trained.tensors)); err != nil {
+		return err
+	}
+	for i, master := range masters {
+		if err := state.Float32To(master.Data, index[2*n+i], 0); err != nil {
+			return err
+		}
 	}
 	e.steps = steps
 	return e.checkMasters()

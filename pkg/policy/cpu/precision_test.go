@@ -12,6 +12,7 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -140,7 +141,7 @@ func preciseDigest(t *testing.T, c policy.Config, precision string, threads int)
 	t.Helper()
 	e := precise(t, c, precision, threads, true)
 	trainSteps(t, e, policytest.Batch(c, 2, 20, 3, 65, 24), 3)
-	tensors, _ := e.OptimizerState()
+	tensors, _ := policytest.State(t, e)
 	return digest(e.Weights()) + digest(tensors) + fmt.Sprint(generate(t, e, policytest.Requests(c, 2, 6, 80, policy.Sampling{Temperature: 1})))
 }
 
@@ -173,8 +174,8 @@ func TestPrecisionGoesOn(t *testing.T) {
 		if err := checkpoint.Save(folder, c, first.Weights()); err != nil {
 			t.Fatal(err)
 		}
-		tensors, steps := first.OptimizerState()
-		if err := checkpoint.SaveOptimizer(folder, tensors, steps); err != nil {
+		state, steps := first.OptimizerState()
+		if err := checkpoint.SaveOptimizer(folder, state, steps); err != nil {
 			t.Fatal(err)
 		}
 		source, err := checkpoint.Open(folder)
@@ -188,18 +189,15 @@ func TestPrecisionGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tensors, steps, err = checkpoint.LoadOptimizer(folder); err != nil {
-			t.Fatal(err)
-		}
-		if err := second.LoadOptimizerState(tensors, steps); err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(checkpoint.OpenState(folder, nil))(t)
+		must.Do(t, second.LoadOptimizerState(kept, kept.Steps))
+		must.Do(t, kept.Close())
 		trainSteps(t, second, batch, 2)
 		if digest(second.Weights()) != digest(straight.Weights()) {
 			t.Error("the weights differ")
 		}
-		got, _ := second.OptimizerState()
-		want, _ := straight.OptimizerState()
+		got, _ := policytest.State(t, second)
+		want, _ := policytest.State(t, straight)
 		if digest(got) != digest(want) {
 			t.Error("the state differs")
 		}
@@ -213,11 +211,11 @@ func TestStateOfAnotherPolicy(t *testing.T) {
 	batch := policytest.Batch(c, 2, 20, 24)
 	mastered := precise(t, c, "bfloat16 and float32 masters", 1, true)
 	trainSteps(t, mastered, batch, 1)
-	withMasters, _ := mastered.OptimizerState()
-	bare, _ := precise(t, c, "bfloat16 and bfloat16 state", 1, true).OptimizerState()
+	withMasters, _ := policytest.State(t, mastered)
+	bare, _ := policytest.State(t, precise(t, c, "bfloat16 and bfloat16 state", 1, true))
 	for name, test := range map[string]struct {
 		precision string
-		state     []policy.Tensor
+		state     policy.StateInMemory
 	}{
 		"no masters":          {"bfloat16 and float32 masters", bare},
 		"masters of float32":  {"float32", withMasters},
@@ -279,7 +277,7 @@ func TestRandomRoundingFollowsSmallSteps(t *testing.T) {
 		}
 	}
 	var second []float32
-	tensors, _ := e.OptimizerState()
+	tensors, _ := policytest.State(t, e)
 	for _, tensor := range tensors[len(e.trained.tensors) : 2*len(e.trained.tensors)] {
 		second = append(second, tensor.Data...)
 	}

@@ -62,8 +62,8 @@ func TestHostState(t *testing.T) {
 			compare := func(what string, got *cuda.Engine) {
 				t.Helper()
 				sameTensors(t, what+": weights", got.Weights(), onDevice.Weights())
-				gotState, gotSteps := got.OptimizerState()
-				state, steps := onDevice.OptimizerState()
+				gotState, gotSteps := policytest.State(t, got)
+				state, steps := policytest.State(t, onDevice)
 				sameTensors(t, what+": state", gotState, state)
 				if gotSteps != steps || len(gotState) != len(state) {
 					t.Errorf("%s: %d steps and %d tensors of state, want %d and %d", what, gotSteps, len(gotState), steps, len(state))
@@ -79,7 +79,7 @@ func TestHostState(t *testing.T) {
 				}
 				compare(fmt.Sprint("step ", n), onHost)
 			}
-			state, steps := onHost.OptimizerState()
+			state, steps := policytest.State(t, onHost)
 			for _, s := range state {
 				if strings.Contains(s.Name, "exp_avg") { // masters have to round to the weights
 					for j := range s.Data {

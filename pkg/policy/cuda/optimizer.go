@@ -94,23 +94,48 @@ type statePart struct {
 }
 
 // OptimizerState implements [policy.Trainer].
-func (e *Engine) OptimizerState() (tensors []policy.Tensor, steps int) {
+func (e *Engine) OptimizerState() (policy.State, int) {
+	s := state{engine: e}
 	if !e.train {
-		return nil, 0
+		return s, 0
 	}
 	for _, part := range e.stateParts() {
-		data := make([]float32, elements(part.tensors))
-		e.fail(e.read(part.tensors, part.kind, data))
-		for _, t := range listed(part.tensors, part.prefix, data) {
-			t.DType = part.dtype
-			tensors = append(tensors, t)
+		for _, t := range part.tensors {
+			s.tensors = append(s.tensors, policy.Tensor{Name: part.prefix + t.Name, Shape: t.Shape, DType: part.dtype})
+			s.places = append(s.places, stored{t.place, part.kind})
 		}
 	}
-	return tensors, e.steps
+	return s, e.steps
+}
+
+// state is the optimizer's state where it is: on the device, or in memory of the library.
+type state struct {
+	engine  *Engine
+	tensors []policy.Tensor
+	places  []stored // of each tensor
+}
+
+// stored is where the engine has a kind of numbers of a tensor.
+type stored struct {
+	place
+	kind kind
+}
+
+func (s state) Tensors() []policy.Tensor { return slices.Clone(s.tensors) }
+
+func (s state) Float32To(dst []float32, index, from int) error {
+	if s.engine.failed != nil {
+		return s.engine.failed
+	}
+	at := s.places[index]
+	if err := s.engine.native.get(at.role, at.layer, at.kind, from, dst); err != nil {
+		return fmt.Errorf("tensor %q: %w", s.tensors[index].Name, err)
+	}
+	return nil
 }
 
 // LoadOptimizerState implements [policy.Trainer].
-func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
+func (e *Engine) LoadOptimizerState(given policy.State, steps int) error {
 	switch {
 	case e.failed != nil:
 		return e.failed
@@ -119,26 +144,21 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	case steps < 0:
 		return exitcode.Bugf("loading the optimizer's state: %d steps", steps)
 	}
-	var want []policy.Tensor
-	for _, part := range e.stateParts() {
-		for _, t := range part.tensors {
-			want = append(want, policy.Tensor{Name: part.prefix + t.Name, Shape: t.Shape})
-		}
-	}
-	if err := policy.CheckState(tensors, want); err != nil {
+	own, _ := e.OptimizerState()
+	s := own.(state)
+	index, err := policy.PlaceState(given, s.tensors)
+	if err != nil {
 		return err
 	}
-	for _, part := range e.stateParts() {
-		given := tensors[:len(part.tensors)]
-		tensors = tensors[len(part.tensors):]
-		for i, t := range part.tensors {
-			if part.kind == kindMaster {
-				if err := e.checkMaster(t, given[i].Data); err != nil {
-					return err
-				}
+	piece := make([]float32, copyElements)
+	for i, t := range s.tensors {
+		for from := 0; from < t.Elements(); from += copyElements {
+			values := piece[:min(copyElements, t.Elements()-from)]
+			if err := given.Float32To(values, index[i], from); err != nil {
+				return err
 			}
-			if err := e.native.put(t.role, t.layer, part.kind, 0, given[i].Data); err != nil {
-				return fmt.Errorf("loading the optimizer's %q: %w", given[i].Name, err)
+			if err := e.putState(s.places[i], from, values); err != nil {
+				return fmt.Errorf("loading the optimizer's %q: %w", t.Name, err)
 			}
 		}
 	}
@@ -147,18 +167,19 @@ func (e *Engine) LoadOptimizerState(tensors []policy.Tensor, steps int) error {
 	return nil
 }
 
-// checkMaster wants a master to round to the weights that the policy's folder
-// has.
-func (e *Engine) checkMaster(t held, master []float32) error {
-	weights, half := make([]float32, len(master)), make([]uint16, len(master))
-	if err := e.native.get(t.role, t.layer, kindWeight, 0, weights); err != nil {
-		return fmt.Errorf("tensor %q: %w", t.Name, err)
+// putState sets a part of a tensor's state. A part of a master has to round to the weights
+// that the policy's folder has.
+func (e *Engine) putState(at stored, from int, values []float32) error {
+	if at.kind == kindMaster {
+		weights, half, rounded := make([]float32, len(values)), make([]uint16, len(values)), make([]float32, len(values))
+		if err := e.native.get(at.role, at.layer, kindWeight, from, weights); err != nil {
+			return err
+		}
+		vec.RoundBF16(half, values)
+		vec.WidenBF16(rounded, half)
+		if !slices.Equal(weights, rounded) {
+			return exitcode.Dataf("the master weights do not round to the policy's: they belong to another policy")
+		}
 	}
-	vec.RoundBF16(half, master)
-	rounded := make([]float32, len(master))
-	vec.WidenBF16(rounded, half)
-	if !slices.Equal(weights, rounded) {
-		return exitcode.Dataf("the optimizer's master weights do not round to the policy's %q: they belong to another policy", t.Name)
-	}
-	return nil
+	return e.native.put(at.role, at.layer, at.kind, from, values)
 }

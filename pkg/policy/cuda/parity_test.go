@@ -155,8 +155,8 @@ func TestBFloat16AgainstCPU(t *testing.T) {
 			if _, err := reference.Step(adamW); err != nil {
 				t.Fatal(err)
 			}
-			tensors, steps := gpu.OptimizerState()
-			want, wantSteps := reference.OptimizerState()
+			tensors, steps := policytest.State(t, gpu)
+			want, wantSteps := policytest.State(t, reference)
 			if steps != 1 || wantSteps != 1 || len(tensors) != len(want) {
 				t.Fatalf("%d tensors after %d steps, want %d after %d", len(tensors), steps, len(want), wantSteps)
 			}

@@ -65,8 +65,8 @@ func testSavedState(t *testing.T, b Backend) {
 				second := b.saved(t, first, p.weights, options)
 				learn(t, second, batch, 2, 2, kind == "value head")
 				sameTensors(t, "four steps", second.Weights(), straight.Weights())
-				want, steps := straight.OptimizerState()
-				got, gotSteps := second.OptimizerState()
+				want, steps := State(t, straight)
+				got, gotSteps := State(t, second)
 				sameTensors(t, "the optimizer's state", got, want)
 				if steps != 4 || gotSteps != 4 {
 					t.Errorf("%d and %d steps, want 4", steps, gotSteps)
@@ -81,6 +81,15 @@ func testSavedState(t *testing.T, b Backend) {
 	}
 }
 
+// State is an engine's optimizer state, read into memory.
+func State(t testing.TB, e policy.Trainer) (tensors policy.StateInMemory, steps int) {
+	t.Helper()
+	state, steps := e.OptimizerState()
+	tensors, err := policy.ReadState(state)
+	must(t, err)
+	return tensors, steps
+}
+
 // saved writes what an engine has trained and its optimizer's state into
 // folders, and opens an engine on them. weights are those that an adapter
 // adapts.
@@ -88,8 +97,8 @@ func (b Backend) saved(t *testing.T, e *policy.Engine, weights []policy.Tensor, 
 	t.Helper()
 	c, folder, state := e.Config(), filepath.Join(t.TempDir(), "version"), t.TempDir()
 	must(t, os.Mkdir(folder, 0o777))
-	tensors, steps := e.OptimizerState()
-	must(t, checkpoint.SaveOptimizer(state, tensors, steps))
+	moments, steps := e.OptimizerState()
+	must(t, checkpoint.SaveOptimizer(state, moments, steps))
 	trained, head := policy.SplitValueHead(e.Weights())
 	source := policy.InMemory(c, weights)
 	var err error
@@ -112,9 +121,10 @@ func (b Backend) saved(t *testing.T, e *policy.Engine, weights []policy.Tensor, 
 	next, err := b.Open(t, b.Ways[0], source, options)
 	must(t, err)
 	t.Cleanup(func() { must(t, next.Close()) })
-	tensors, steps, err = checkpoint.LoadOptimizer(state)
+	kept, err := checkpoint.OpenState(state, nil)
 	must(t, err)
-	must(t, next.LoadOptimizerState(tensors, steps))
+	must(t, next.LoadOptimizerState(kept, kept.Steps))
+	must(t, kept.Close())
 	return next
 }
 

@@ -207,7 +207,7 @@ func testWrongTraining(t *testing.T, b Backend) {
 	if _, err := b.Open(t, b.Ways[0], policy.InMemory(c, weights), Options{Adapter: adapter}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("an adapter of rank 0: %v", err)
 	}
-	state, steps := trainer.OptimizerState()
+	state, steps := State(t, trainer)
 	if err := trainer.LoadOptimizerState(state[1:], steps); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("optimizer state without a tensor: %v", err)
 	}
@@ -352,7 +352,7 @@ func testSkippedSteps(t *testing.T, b Backend) {
 		}
 	}
 	sameTensors(t, "weights", e.Weights(), before)
-	state, steps := e.OptimizerState()
+	state, steps := State(t, e)
 	if steps != 0 {
 		t.Errorf("%d steps", steps)
 	}
@@ -386,7 +386,7 @@ func testDivision(t *testing.T, b Backend) {
 							}
 							step(t, e, number)
 						}
-						state, _ := e.OptimizerState()
+						state, _ := State(t, e)
 						return append(e.Weights(), state...)
 					}
 					whole := [][2]int{{0, 5}}

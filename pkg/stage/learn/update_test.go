@@ -93,13 +93,16 @@ func inParts(r *stagetest.Rig, in learn.Inputs, gradients, parts int) learn.Inpu
 // state is the optimizer's state in a folder, by name.
 func state(r *stagetest.Rig, folder string) (tensors map[string]policy.Tensor, steps int) {
 	r.Helper()
-	list, steps, err := checkpoint.LoadOptimizer(folder)
+	kept, err := checkpoint.OpenState(folder, nil)
 	r.Check(err)
+	list, err := policy.ReadState(kept)
+	r.Check(err)
+	r.Check(kept.Close())
 	tensors = map[string]policy.Tensor{}
 	for _, t := range list {
 		tensors[t.Name] = t
 	}
-	return tensors, steps
+	return tensors, kept.Steps
 }
 
 // An update in parts gives the bytes of one task, for any number of gradient shards and

@@ -14,6 +14,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/loss"
 	"github.com/lathe-rl/lathe/pkg/policy"
+	"github.com/lathe-rl/lathe/pkg/policy/policytest"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/rng"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -117,8 +118,8 @@ func TestTrained(t *testing.T) {
 		if err := LoadOptimizer(again, state); err != nil {
 			t.Fatal(err)
 		}
-		was, steps := engine.OptimizerState()
-		is, same := again.OptimizerState()
+		was, steps := policytest.State(t, engine)
+		is, same := policytest.State(t, again)
 		if diff := cmp.Diff(was, is); diff != "" || steps != 1 || same != 1 {
 			t.Errorf("%s: moments after %d and %d steps (-was +is):\n%.500s", c.what, steps, same, diff)
 		}

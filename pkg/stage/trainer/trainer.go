@@ -4,6 +4,7 @@
 package trainer
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
@@ -101,20 +102,20 @@ func (p Passes) Workload(longest int) policy.Workload {
 
 // LoadOptimizer gives an engine the moments that were sealed in a folder.
 func LoadOptimizer(engine policy.Trainer, folder string) error {
-	tensors, steps, err := checkpoint.LoadOptimizer(folder)
+	state, err := checkpoint.OpenState(folder, nil)
 	if err != nil {
 		return err
 	}
-	return engine.LoadOptimizerState(tensors, steps)
+	return errors.Join(engine.LoadOptimizerState(state, state.Steps), state.Close())
 }
 
 // SaveOptimizer seals an engine's moments.
 func SaveOptimizer(engine policy.Trainer, to string, attempt seal.Attempt, m seal.Manifest) error {
-	tensors, steps := engine.OptimizerState()
+	state, steps := engine.OptimizerState()
 	if err := engine.Err(); err != nil {
 		return fmt.Errorf("reading the optimizer's state: %w", err)
 	}
-	_, err := sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveOptimizer(w.Path(), tensors, steps) })
+	_, err := sealed(to, attempt, m, func(w *seal.FolderWriter) error { return checkpoint.SaveOptimizer(w.Path(), state, steps) })
 	return err
 }
 
