@@ -394,6 +394,11 @@ func TestOptimizerRoundTrip(t *testing.T) {
 			tensors = append(tensors, moment)
 		}
 	}
+	long := policy.Tensor{Name: "master.long", Shape: []int{2, pieceElements/2 + 3}, DType: safetensors.F32, Data: make([]float32, pieceElements+6)} // two pieces
+	for k := range long.Data {
+		long.Data[k] = float32(k)
+	}
+	tensors = append(tensors, long)
 	folder := t.TempDir()
 	must.Do(t, SaveOptimizer(folder, policy.StateInMemory(tensors), 12))
 	got, steps, err := loadOptimizer(folder)
