@@ -110,7 +110,7 @@ func partsHeld(g graph.Graph, folder string) (map[graph.Stage]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, apply := p.Held(g.Recipe.Schedule.GradientUnits, g.Shards(graph.Node{Stage: graph.StageApply}))
+	sum, apply := p.Held(g.Recipe.Schedule.GradientUnits, g.Recipe.Schedule.GradientShards, g.Shards(graph.Node{Stage: graph.StageApply}))
 	return map[graph.Stage]int64{graph.StageSum: sum, graph.StageApply: apply}, nil
 }
 

@@ -130,7 +130,7 @@ func TestLargePolicies(t *testing.T) {
 		if !c.adapter {
 			quarter := int64(policy.ParameterCount(shape)) / 4
 			parts := learn.Parts{Files: []int64{quarter, quarter, quarter, quarter}, Largest: int64(shape.VocabSize * shape.HiddenSize), Models: 1}
-			held[graph.StageSum], held[graph.StageApply] = parts.Held(16, 4)
+			held[graph.StageSum], held[graph.StageApply] = parts.Held(16, 8, 4)
 		}
 		var total stageTraffic
 		for _, s := range trafficOf(g, storageOf(r, shape, stored).sizes(r), held) {

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"cmp"
-	"math/bits"
 
 	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -73,9 +72,9 @@ func partsOfAdapter(s Settings, folder string) (Parts, error) {
 const pieceBytes = 16 << 20
 
 // Held is what the tasks of an update in parts hold in memory, at most, in bytes. One that
-// adds up gradients holds those of its files, and beside it a partial sum of a tensor for
-// each level of the tree of so many units; one that applies them pieces of tensors.
-func (p Parts) Held(units, tasks int) (sum, apply int64) {
+// adds up gradients holds those of its files, and beside it the partial sums of a tensor that
+// the blocks of so many gradient shards want; one that applies them pieces of tensors.
+func (p Parts) Held(units, shards, tasks int) (sum, apply int64) {
 	share := int64(0)
 	for n := range tasks {
 		own := int64(0)
@@ -85,5 +84,5 @@ func (p Parts) Held(units, tasks int) (sum, apply int64) {
 		}
 		share = max(share, own)
 	}
-	return 4 * (share*p.Models + int64(bits.Len(uint(units)))*p.Largest), pieceBytes
+	return 4 * (share*p.Models + int64(sumsOfBlocks(units, shards))*p.Largest), pieceBytes
 }

@@ -58,7 +58,7 @@ func TestPlannedMemory(t *testing.T) {
 	whole.Workload = learn.Workload(alone, plannedPolicy.MaxPositionEmbeddings)
 	parts, err := learn.PartsOf(s, first.Policy)
 	r.Check(err)
-	sum, apply := parts.Held(plannedUnits, 2)
+	sum, apply := parts.Held(plannedUnits, plannedShards, 2)
 	for _, task := range []struct {
 		name    string
 		in      learn.Inputs

@@ -140,6 +140,23 @@ func sumsOfStep(units int) int {
 	return c.sums
 }
 
+// sumsOfBlocks is the number of partial sums where the blocks of so many gradient shards
+// are added up.
+func sumsOfBlocks(units, shards int) int {
+	var c, within counter
+	whole := newTree(&c, units)
+	for n := range shards {
+		part := newPart(&within, units, n, n+1, shards)
+		within.count(part)
+		for _, b := range part.done {
+			if err := whole.add(b.start, b.level); err != nil {
+				panic(err) // they are in the order of the units
+			}
+		}
+	}
+	return c.sums
+}
+
 // sumsOfShard is the number of partial sums of one of so many tasks that each have some
 // of the gradient shards, whichever of them it is.
 func sumsOfShard(units, shards, tasks int) int {

@@ -133,6 +133,9 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 				}
 			}
 		}
+		if most := sumsOfBlocks(len(values), shards); sum.most > most {
+			t.Fatalf("%d partial sums of blocks, %d were foretold", sum.most, most)
+		}
 		if err := whole.finish(); err != nil {
 			t.Fatal(err)
 		}

@@ -43,12 +43,7 @@ func (s *tensorSum) HoldGradients(sum int) error {
 	for len(s.held) <= sum {
 		s.held = append(s.held, nil)
 	}
-	spare := s.held[sum]
-	s.held[sum] = s.own
-	if cap(spare) < len(s.own) {
-		spare = make([]float32, len(s.own))
-	}
-	s.own = spare[:len(s.own)]
+	s.held[sum] = append(s.held[sum][:0], s.own...) // own is the caller's when all are added
 	return nil
 }
 
