@@ -11,6 +11,9 @@ import (
 func Workload(s Settings, longest int) policy.Workload {
 	w := s.Passes.Workload(longest)
 	w.Sums = sumsOfStep(s.GradientUnits)
+	if s.GradientShards > 1 { // it adds up what others computed
+		w.Sums = sumsOfBlocks(s.GradientUnits, s.GradientShards)
+	}
 	if s.Policy.Critic == recipe.CriticModel {
 		w.Twins = 1
 	}
