@@ -130,7 +130,7 @@ func TestSlurmPrograms(t *testing.T) {
 	c.Submit("jobs/mle-smoke.yaml", dir, append(commandtest.Set(settings...), "--site", "devcluster")...)
 	var requeued, lost string
 	var since time.Time
-	c.Await(dir, "done", func() {
+	c.Await(dir, func() {
 		for began := time.Now(); time.Since(began) < time.Second && lost == "" && since.IsZero(); time.Sleep(100 * time.Millisecond) {
 			out, _ := c.Command("squeue", "-h", "-r", "-t", "running", "-o", "%F_%K %j %N")
 			for line := range strings.Lines(out) {

@@ -211,7 +211,7 @@ func TestSlurmReadme(t *testing.T) {
 		t.Fatalf("runs %q, want one of its own name and runs/first: %v", runs, err)
 	}
 	for _, run := range runs {
-		c.Await(run, "done", nil)
+		c.Await(run, nil)
 	}
 	own := append(os.Environ(), "LATHE_DEVCLUSTER_DIR="+t.TempDir())
 	for _, command := range guideCommands(t, "slurm/README.md", "devcluster") {

@@ -124,9 +124,9 @@ func TestSlurmSharedWarmStart(t *testing.T) {
 			c.Must("scontrol", "update", "NodeName=n1,n2", "State=RESUME")
 			warm, left = 3, left[1:]
 		}
-		c.Await(second, "done", nil)
+		c.Await(second, nil)
 		if !cancelled {
-			c.Await(first, "done", nil)
+			c.Await(first, nil)
 		}
 		submitted, err := filepath.Glob(filepath.Join(second, "jobs", "submitted", "warm-*"))
 		if err != nil || len(submitted) != warm {

@@ -48,7 +48,7 @@ func TestSlurmHeld(t *testing.T) {
 		c := c.In(t)
 		dir := filepath.Join(t.TempDir(), "run")
 		c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-		c.Await(dir, "done", nil)
+		c.Await(dir, nil)
 		if got := c.PolicySHA256(dir); got != want {
 			t.Errorf("policy %s, where every start goes well %s", got, want)
 		}
@@ -98,7 +98,7 @@ func TestSlurmCloseAfter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	settings := commandtest.Set("schedule.iterations=2", "schedule.close_after_seconds=8", "schedule.late=drop")
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-	c.Await(dir, "done", nil)
+	c.Await(dir, nil)
 	out, err := c.Command(filepath.Join(c.Bin, "lathe"), "verify", "--json", dir)
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestSlurmOperate(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			settings := commandtest.Set("schedule.iterations=1", "rollout.prompts=12", "rollout.shards=6", "warm_start.steps=10", "warm_start.chunk=10", "evaluation.problems=10", "resources.stages.rollout.gpus=1", "resources.stages.rollout.memory_gb=1")
 			c.Submit("jobs/quickstart.yaml", dir, append(settings, "--site", profile)...)
-			c.Await(dir, "done", nil)
+			c.Await(dir, nil)
 			if got, want := c.PolicySHA256(dir), c.Reference("jobs/quickstart.yaml", settings...); got != want {
 				t.Errorf("policy %s, on one machine %s", got, want)
 			}
@@ -143,7 +143,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	dir := filepath.Join(t.TempDir(), hostile)
 	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=4", "warm_start.steps=10", "schedule.quorum=0.6", "schedule.max_attempts=1")
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
-	c.Await(dir, "done", nil)
+	c.Await(dir, nil)
 	settle(t, c) // the site is told after the report is written
 	controller, err := os.ReadFile(filepath.Join(c.Dir(), "log", "slurmctld.log"))
 	if want := "setting comment to lathe " + dir + ": 0 of 1 iteration learned"; err != nil || !bytes.Contains(controller, []byte(want)) {
@@ -295,7 +295,7 @@ func cancelAndPause(t *testing.T, c *commandtest.Cluster) {
 	}
 
 	begin()
-	c.Await(dir, "done", nil)
+	c.Await(dir, nil)
 	if got := c.PolicySHA256(dir); got != want {
 		t.Errorf("policy %s, where nobody cancelled %s", got, want)
 	}

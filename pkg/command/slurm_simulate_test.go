@@ -30,7 +30,7 @@ func TestSlurmSimulate(t *testing.T) {
 	for _, shards := range []string{"2", "8"} { // one after the other: they would slow each other
 		dir := filepath.Join(t.TempDir(), "run")
 		c.Submit("jobs/smoke.yaml", dir, settings(shards)...)
-		c.Await(dir, "done", nil)
+		c.Await(dir, nil)
 		took := submittedToDone(t, dir)
 		args := append([]string{"simulate", "jobs/smoke.yaml", "--json", "--from", dir}, settings(shards)...)
 		const seeds = 5

@@ -83,7 +83,7 @@ func TestSlurmStuck(t *testing.T) {
 
 		c.Must("scontrol", "update", "partitionname=low", "state=up")
 		c.Must(lathe, "advance", dir)
-		c.Await(dir, "done", nil)
+		c.Await(dir, nil)
 		if out := c.Must(lathe, "logs", "--stage", "gate", dir); strings.Contains(out, "failed") {
 			t.Errorf("of a run that is done a controller job is shown as failed:\n%s", out)
 		}

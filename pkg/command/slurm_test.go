@@ -25,7 +25,7 @@ func TestSlurmSameBytes(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		started := time.Now()
 		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("rollout.prompts=104", "rollout.shards=104", "schedule.iterations=1", "schedule.gradient_shards=4", "schedule.gradient_fan_in=2"), "--site", "devcluster")...)
-		c.Await(dir, "done", nil)
+		c.Await(dir, nil)
 		t.Logf("104 shards a stage took %v", time.Since(started).Round(time.Second))
 		if got := c.PolicySHA256(dir); got != want {
 			t.Errorf("policy %s, on one machine %s", got, want)
@@ -60,7 +60,7 @@ func TestSlurmAccounting(t *testing.T) {
 	want := c.Reference("jobs/smoke.yaml")
 	dir := filepath.Join(t.TempDir(), "run")
 	c.Submit("jobs/smoke.yaml", dir, "--site", "devcluster")
-	c.Await(dir, "done", nil)
+	c.Await(dir, nil)
 	if got := c.PolicySHA256(dir); got != want {
 		t.Errorf("policy %s, on one machine %s", got, want)
 	}
@@ -75,7 +75,7 @@ func TestSlurmAccounting(t *testing.T) {
 	few := commandtest.Set("rollout.shards=6", "schedule.iterations=1")
 	want = c.Reference("jobs/smoke.yaml", few...)
 	c.Submit("jobs/smoke.yaml", dir, append(few, "--site", "devcluster")...)
-	c.Await(dir, "done", nil)
+	c.Await(dir, nil)
 	if got := c.PolicySHA256(dir); got != want {
 		t.Errorf("in a queue that is full: policy %s, on one machine %s", got, want)
 	}
@@ -153,7 +153,7 @@ func TestSlurmSurvives(t *testing.T) {
 		return "", ""
 	}
 	var lost string
-	c.Await(dir, "done", func() {
+	c.Await(dir, func() {
 		once("requeue", "requeue", func(string) bool {
 			id, _ := running(2, 1)
 			if id == "" {

@@ -98,9 +98,9 @@ func (c *Cluster) Submit(recipe, dir string, args ...string) {
 	}
 }
 
-// Await waits until a run is reported and has a state, and meanwhile lets other things
-// happen. Status takes 50 ms of a core: without a report it is asked every ten seconds.
-func (c *Cluster) Await(dir, state string, meanwhile func()) {
+// Await waits until a run is reported and done, and meanwhile lets other things happen.
+// Status takes 50 ms of a core: without a report it is asked every ten seconds.
+func (c *Cluster) Await(dir string, meanwhile func()) {
 	c.t.Helper()
 	var last string
 	var asked time.Time
@@ -120,7 +120,7 @@ func (c *Cluster) Await(dir, state string, meanwhile func()) {
 		if err != nil || json.Unmarshal([]byte(out), &status) != nil {
 			continue
 		}
-		if done && status.State == state {
+		if done && status.State == "done" {
 			return
 		}
 		if status.State == "failed" {
@@ -128,7 +128,7 @@ func (c *Cluster) Await(dir, state string, meanwhile func()) {
 		}
 	}
 	queue, _ := c.Command("squeue", "-t", "all", "-o", "%i %j %T %r")
-	c.t.Fatalf("run %s is not %s after %v:\n%s\n%s\n%s%s", dir, state, time.Since(began).Round(time.Second), last, queue,
+	c.t.Fatalf("run %s is not done after %v:\n%s\n%s\n%s%s", dir, time.Since(began).Round(time.Second), last, queue,
 		tails(filepath.Join(dir, "logs"), "gate*"), tails(c.Dir(), "train-*.log"))
 }
 
