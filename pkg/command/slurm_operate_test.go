@@ -86,7 +86,7 @@ func TestSlurmOperate(t *testing.T) {
 			if got, want := c.PolicySHA256(dir), c.Reference("jobs/quickstart.yaml", settings...); got != want {
 				t.Errorf("policy %s, on one machine %s", got, want)
 			}
-			settle(t, c)
+			c.Settle()
 		})
 		found, err := os.ReadFile(profile)
 		if err != nil {
@@ -144,7 +144,7 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	settings := commandtest.Set("schedule.iterations=1", "rollout.shards=4", "warm_start.steps=10", "schedule.quorum=0.6", "schedule.max_attempts=1")
 	c.Submit("jobs/smoke.yaml", dir, append(settings, "--site", site)...)
 	c.Await(dir, nil)
-	settle(t, c) // the site is told after the report is written
+	c.Settle() // the site is told after the report is written
 	controller, err := os.ReadFile(filepath.Join(c.Dir(), "log", "slurmctld.log"))
 	if want := "setting comment to lathe " + dir + ": 0 of 1 iteration learned"; err != nil || !bytes.Contains(controller, []byte(want)) {
 		t.Errorf("no job was given a comment that says how far the run is (%v): %s", err, want)
@@ -166,13 +166,6 @@ func goWithout(t *testing.T, c *commandtest.Cluster, profile string) {
 	if want := fmt.Sprintf("done %d\n", exitcode.LeftOut); err != nil || string(said) != want {
 		t.Errorf("the site was told %q, %v; want %q", said, err, want)
 	}
-}
-
-// settle waits until nothing is left in the queue: a controller job that met a full queue looks
-// again after half a minute.
-func settle(t *testing.T, c *commandtest.Cluster) {
-	t.Helper()
-	await.Until(t, "the queue is empty", func() bool { return strings.TrimSpace(c.Must("squeue", "-h")) == "" })
 }
 
 // lasting is the setup of a site on which every task of a run lasts for seconds, so

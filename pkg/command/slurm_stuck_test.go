@@ -87,6 +87,7 @@ func TestSlurmStuck(t *testing.T) {
 		if out := c.Must(lathe, "logs", "--stage", "gate", dir); strings.Contains(out, "failed") {
 			t.Errorf("of a run that is done a controller job is shown as failed:\n%s", out)
 		}
+		c.Settle() // no job writes into the folder any more
 	})
 
 	t.Run("before the first job", func(t *testing.T) {

@@ -26,6 +26,7 @@ func TestSlurmSameBytes(t *testing.T) {
 		started := time.Now()
 		c.Submit("jobs/smoke.yaml", dir, append(commandtest.Set("rollout.prompts=104", "rollout.shards=104", "schedule.iterations=1", "schedule.gradient_shards=4", "schedule.gradient_fan_in=2"), "--site", "devcluster")...)
 		c.Await(dir, nil)
+		c.Settle()
 		t.Logf("104 shards a stage took %v", time.Since(started).Round(time.Second))
 		if got := c.PolicySHA256(dir); got != want {
 			t.Errorf("policy %s, on one machine %s", got, want)

@@ -83,6 +83,7 @@ func TestSlurmWaves(t *testing.T) {
 		c.Must(program, "advance", "--recipe", recipe, "--run", dir, "--executor", "slurm", "--site", "devcluster",
 			"--set", slow)
 		c.Await(dir, nil)
+		c.Settle()
 		t.Logf("%v", time.Since(began).Round(time.Second))
 		same(t, dir)
 		wavesSeen(t, dir)

@@ -132,6 +132,13 @@ func (c *Cluster) Await(dir string, meanwhile func()) {
 		tails(filepath.Join(dir, "logs"), "gate*"), tails(c.Dir(), "train-*.log"))
 }
 
+// Settle waits until nothing is left in the queue, so that no job writes into a test's
+// folder any more: a controller job that met a full queue looks again after half a minute.
+func (c *Cluster) Settle() {
+	c.t.Helper()
+	await.Until(c.t, "the queue is empty", func() bool { return strings.TrimSpace(c.Must("squeue", "-h")) == "" })
+}
+
 // tails are the last lines of the files of a folder whose names fit a pattern.
 func tails(folder, pattern string) string {
 	var said strings.Builder
