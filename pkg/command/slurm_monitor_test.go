@@ -189,7 +189,7 @@ func TestSlurmMonitor(t *testing.T) {
 			late += a.Start.Sub(began[after-1]).Seconds()
 		}
 	}
-	if more := report.Total.GPUSeconds - accounted; more > float64(starts) || more < -late-2*float64(starts) {
+	if more := report.Total.GPUSeconds - accounted; more > float64(starts) || more < -late-float64(starts) {
 		t.Errorf("%.1f GPU-seconds, and the accounts say %.0f", report.Total.GPUSeconds, accounted)
 	}
 	lost := map[string]float64{}

@@ -57,7 +57,7 @@ func sumOf(t interface{ Fatal(...any) }, values []float32) float32 {
 	var e scalar
 	addAll(t, &e, newTree(&e, len(values)), values)
 	if e.most > sumsOfStep(len(values)) {
-		t.Fatal("more partial sums than foretold:", e.most)
+		t.Fatal("more partial sums than planned:", e.most)
 	}
 	return e.gradient
 }
@@ -105,7 +105,7 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 				computed := newPart(&of, len(values), shard, shard+1, shards)
 				addAll(t, &of, computed, values)
 				if of.most > sumsOfShard(len(values), shards, shards) {
-					t.Fatalf("%d partial sums, %d were foretold", of.most, sumsOfShard(len(values), shards, shards))
+					t.Fatalf("%d partial sums, %d were planned", of.most, sumsOfShard(len(values), shards, shards))
 				}
 				for _, b := range computed.done {
 					e.gradient += of.held[b.sum]
@@ -118,7 +118,7 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.most > sumsOfShard(len(values), shards, tasks) {
-				t.Fatalf("%d partial sums, %d were foretold", e.most, sumsOfShard(len(values), shards, tasks))
+				t.Fatalf("%d partial sums, %d were planned", e.most, sumsOfShard(len(values), shards, tasks))
 			}
 			if len(e.held) != len(part.done) || len(part.waiting) > 0 {
 				t.Fatalf("task %d is left with %d sums of %d blocks, and %d that wait", n, len(e.held), len(part.done), len(part.waiting))
@@ -134,7 +134,7 @@ func TestTreeDoesNotDependOnShards(t *testing.T) {
 			}
 		}
 		if most := sumsOfBlocks(len(values), shards); sum.most > most {
-			t.Fatalf("%d partial sums of blocks, %d were foretold", sum.most, most)
+			t.Fatalf("%d partial sums of blocks, %d were planned", sum.most, most)
 		}
 		if err := whole.finish(); err != nil {
 			t.Fatal(err)
