@@ -89,7 +89,15 @@ func TestBoundsRandomly(t *testing.T) {
 			if stats, err = b.Reward(iteration+1, stats, []Group{g}, [][]Segment{segments}); err != nil || len(stats) > b.Rank {
 				t.Fatal(stats, err)
 			}
+			var kept []float64
+			for _, s := range stats {
+				kept = append(kept, s.Value)
+			}
+			_, best := b.of(kept)
 			for i, s := range segments {
+				if g.Traces[i].Score.Outcome == "ok" && s.Raw == best && s.Reward != 1 {
+					t.Fatalf("the best of %v has %v", kept, s.Reward)
+				}
 				for j, o := range segments {
 					bothOK := g.Traces[i].Score.Outcome == "ok" && g.Traces[j].Score.Outcome == "ok"
 					if !(s.Reward >= 0 && s.Reward <= 1) || bothOK && s.Raw < o.Raw && s.Reward > o.Reward {

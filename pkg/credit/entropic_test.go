@@ -2,8 +2,10 @@ package credit
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 )
 
@@ -43,12 +45,17 @@ func TestEntropicAdvantages(t *testing.T) {
 }
 
 // Whatever the rewards, advantages are finite and −1 or more, have the order of the rewards,
-// and weigh by the divergence asked for wherever fewer than half are near the largest.
+// and β diverges by ln 2 unless it is as large as it may be.
 func TestEntropicAdvantagesRandomly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		rewards := rapid.SliceOfN(rapid.Float64Range(-1, 1), 3, 16).Draw(t, "rewards")
 		got := EntropicAdvantages(rewards)
+		below := slices.Clone(rewards)
+		floats.AddConst(-floats.Max(rewards), below)
+		if beta := entropicBeta(below); beta < largestBeta && math.Abs(divergence(below, beta)-math.Ln2) > 1e-9 {
+			t.Fatalf("rewards %v: β %v diverges by %v", rewards, beta, divergence(below, beta))
+		}
 		for i := range got {
 			if math.IsNaN(got[i]) || math.IsInf(got[i], 0) || got[i] < -1 {
 				t.Fatalf("rewards %v: advantages %v", rewards, got)
