@@ -1,14 +1,15 @@
 """Products of Lathe and of oneDNN through PyTorch, side by side.
 
-    python analysis/bench_products.py [--seconds 0.5] [--go go]
+    python analysis/bench_products.py [--seconds 0.5] [--rounds 2] [--go go]
 
 Needs: pip install torch==2.15.0; Go. Shapes are those of BenchmarkPeer in
 pkg/gemm: m x k x n, a projection of m tokens from k to n (packed; with few rows
 it is decoding), or a weight's gradient (TN), which sums over k tokens. Either
-side is measured in a process of its own, one shape after the other and twice
-over, and the best counts: other programs only ever slow things down. PyTorch
-holds its operands in the type that it computes in and gives a result in it;
-Lathe's rows and results are float32, and rows are rounded on the way. So the
+side is measured in a process of its own, one shape after the other and --rounds
+times over, in many rounds of 0.2 GFLOP or of one product, and the fastest
+counts: other programs only ever slow things down. PyTorch holds its operands in
+the type that it computes in and gives a result in it; Lathe's rows and results
+are float32, and rows are rounded on the way. So the
 last two columns have PyTorch do the same in bfloat16: round float32 rows,
 multiply, and widen the result (as autocast does).
 """
@@ -80,13 +81,14 @@ def main():
         return print(json.dumps([peer(*case, seconds) for case in cases]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--go", default="go")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         binary = os.path.join(temporary, "gemm.test")
         subprocess.run([args.go, "test", "-c", "-o", binary, "./pkg/gemm"], check=True, cwd=ROOT)
         best = {}, {}
-        for _ in range(2):
+        for _ in range(args.rounds):
             for side, found in zip(best, (ours(binary, args.seconds), None)):
                 if found is None:
                     found = peers([*best[0], *((*case[:4], "as Lathe", case[5]) for case in best[0] if case[4] == "bfloat16")], args.seconds)
