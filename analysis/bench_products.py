@@ -9,9 +9,9 @@ side is measured in a process of its own, one shape after the other and --rounds
 times over, in many rounds of 0.2 GFLOP or of one product, and the fastest
 counts: other programs only ever slow things down. PyTorch holds its operands in
 the type that it computes in and gives a result in it; Lathe's rows and results
-are float32, and rows are rounded on the way. So the
-last two columns have PyTorch do the same in bfloat16: round float32 rows,
-multiply, and widen the result (as autocast does).
+are float32, and rows are rounded on the way. So the last two columns have
+PyTorch do the same in bfloat16: round float32 rows, multiply, and widen the
+result (as autocast does).
 """
 
 import argparse
