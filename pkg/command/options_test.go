@@ -85,7 +85,7 @@ func TestOptionsRefused(t *testing.T) {
 			command.DataGenerate(nil, command.DataGenerateOptions{Split: env.Train, Env: "nowhere"}), `--env: got "nowhere", want one of`,
 		},
 		"check of nothing":   {task.Check(t.Context(), nil, nil, task.CheckOptions{}), "--env is missing"},
-		"inspect of nothing": {command.PolicyInspect(nil, command.PolicyInspectOptions{}), "--model is missing"},
+		"inspect of nothing": {command.PolicyInspect(t.Context(), nil, command.PolicyInspectOptions{}), "--model is missing"},
 	} {
 		if exitcode.Code(c.err) != exitcode.Usage || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want a usage error with %q", name, c.err, c.want)

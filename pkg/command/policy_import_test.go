@@ -38,7 +38,7 @@ func TestPolicyImport(t *testing.T) {
 			}
 		}
 		out.Reset()
-		must.Do(t, command.PolicyInspect(&out, command.PolicyInspectOptions{Model: folder}))
+		must.Do(t, command.PolicyInspect(t.Context(), &out, command.PolicyInspectOptions{Model: folder}))
 		if want := "imported from " + name + ".gguf (GGUF v3, " + name + ", Q8_0) as float32\n"; !strings.Contains(out.String(), want) {
 			t.Errorf("inspect does not print %q:\n%s", want, out.String())
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
+	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage"
 )
 
 // PolicyInspectOptions are those of lathe policy inspect.
@@ -45,7 +48,7 @@ func policyInspectCommand() *cli.Command {
 			cmdline.SetFlag(&o.Set),
 			&cli.IntFlag{Name: "tokens", Usage: "with --gpu or --cpu: longest training sequence in `TOKENS`; 0 means the policy's context, or with --cpu what the recipe bounds", Destination: &o.Tokens},
 		},
-		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyInspect(c.App.Writer, o) }),
+		Action: cmdline.NoArguments(func(c *cli.Context) error { return PolicyInspect(c.Context, c.App.Writer, o) }),
 	})
 }
 
@@ -73,7 +76,16 @@ type inspection struct {
 	GPU           *gpuPlans                 `json:"gpu"`     // null without --gpu
 	CPU           *cpuPlans                 `json:"cpu"`     // null without --cpu
 	Source        *folder.Source            `json:"source"`  // null unless the weights, or those that they were trained from, were imported
+	MadeBy        *madeBy                   `json:"made_by"` // null unless one of our engines trained it in a run
 }
+
+// madeBy is what computed a policy's weights, by its manifest.
+type madeBy struct {
+	policy.Arithmetic
+	Unit string `json:"unit,omitempty"` // of a CPU: amx, avx512, avx2 or go
+}
+
+func (m madeBy) String() string { return strings.TrimSpace(m.Arithmetic.String() + " " + m.Unit) }
 
 type adapterInspection struct {
 	Base       string   `json:"base"`
@@ -106,7 +118,7 @@ func inspectAdapter(folder string) (found *adapterInspection, base string, err e
 }
 
 // PolicyInspect prints the shape, size, memory, work and digest of a policy.
-func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
+func PolicyInspect(ctx context.Context, out io.Writer, o PolicyInspectOptions) error {
 	if err := cmdline.Required("model", o.Model); err != nil {
 		return err
 	}
@@ -131,6 +143,9 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 	if x.Source, err = folder.ReadSource(base); err != nil {
 		return err
 	}
+	if x.MadeBy, err = whatMade(ctx, o.Model); err != nil {
+		return err
+	}
 	if x.GPU, x.CPU, err = o.plan(found.Config, found.Stored); err != nil {
 		return err
 	}
@@ -147,6 +162,20 @@ func PolicyInspect(out io.Writer, o PolicyInspectOptions) error {
 		return nil
 	}
 	return printPlans(out, x.GPU)
+}
+
+// whatMade is what computed the weights of a folder; nil where no manifest says it.
+func whatMade(ctx context.Context, folder string) (*madeBy, error) {
+	m, sealed, err := seal.Check(ctx, folder, seal.Options{})
+	if err != nil || !sealed {
+		return nil, err
+	}
+	engine, noted, err := stage.EngineOf(m)
+	if err != nil || !noted {
+		return nil, err
+	}
+	unit, err := stage.UnitOf(m)
+	return &madeBy{engine, unit}, err
 }
 
 func printInspection(w io.Writer, x inspection) {
@@ -176,6 +205,9 @@ func printInspection(w io.Writer, x inspection) {
 			f.SequenceTokens, f.Train/1e6, f.Forward/1e6, f.Decode/1e6)
 	}
 	fmt.Fprintf(w, "  sha256 of the weights %s\n", x.SHA256)
+	if x.MadeBy != nil {
+		fmt.Fprintf(w, "  made by %s\n", x.MadeBy)
+	}
 	if s := x.Source; s != nil {
 		since := ""
 		if s.ModelSHA256 != x.SHA256 {

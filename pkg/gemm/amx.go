@@ -15,6 +15,15 @@ func matrixUnits() bool {
 	return on || modelled
 }
 
+// Unit is what computes products, with their inputs rounded to pairs of bfloat16 or not:
+// amx, or an instruction set as LATHE_ISA names it.
+func Unit(pairs bool) string {
+	if pairs && matrixUnits() {
+		return "amx"
+	}
+	return vec.Active().String()
+}
+
 // matrixTile computes a tile by AMX.
 func matrixTile(t *tile) {
 	t.configure()

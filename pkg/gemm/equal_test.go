@@ -290,3 +290,28 @@ func TestRowsDoNotDependOnBatch(t *testing.T) {
 		}
 	}
 }
+
+// Unit names AMX for products in pairs alone, and else the instruction set in use. Alone:
+// every product of the process would use the model.
+func TestUnit(t *testing.T) {
+	defer func() { modelled = false }()
+	on, _ := MatrixUnits()
+	for isa := range vec.EachISA {
+		for _, c := range []struct {
+			pairs, modelled bool
+			want            string
+		}{
+			{false, true, isa},
+			{true, true, "amx"},
+		} {
+			modelled = c.modelled
+			if got := Unit(c.pairs); got != c.want {
+				t.Errorf("in use %s, in pairs %v: got %q, want %q", isa, c.pairs, got, c.want)
+			}
+		}
+		modelled = false
+		if got := Unit(true); !on && got != isa {
+			t.Errorf("without matrix units: got %q, want %q", got, isa)
+		}
+	}
+}

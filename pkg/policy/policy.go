@@ -203,6 +203,9 @@ type Engine struct {
 type Model interface {
 	Config() Config
 	Arithmetic() Arithmetic
+	// Unit is what of a CPU computes products with weights: amx, avx512, avx2 or go;
+	// empty on a GPU. No result depends on it.
+	Unit() string
 
 	// Adapter returns the shape of the policy's low-rank adapter, nil for none.
 	// With an adapter, its tensors and the value head are all that is trained.

@@ -46,9 +46,25 @@ func (j Job) Manifest(name string, iteration, shard, of int, started time.Time, 
 	}
 }
 
-// NoteEngine adds to a manifest what computed the output's numbers.
+// NoteEngine adds to a manifest what computed the output's numbers, and on what of a CPU.
 func NoteEngine(m *seal.Manifest, engine policy.Model) error {
+	if unit := engine.Unit(); unit != "" {
+		if err := m.Note(unitNote, unit); err != nil {
+			return err
+		}
+	}
 	return m.Note("engine", engine.Arithmetic())
+}
+
+// unitNote is the note of what of a CPU computed an output, apart from the engine's: no
+// number depends on it.
+const unitNote = "unit"
+
+// UnitOf is what of a CPU computed a sealed output, as [policy.Model] names it; empty where
+// none did or its manifest does not say.
+func UnitOf(m seal.Manifest) (unit string, err error) {
+	_, err = noted(m, unitNote, &unit)
+	return unit, err
 }
 
 // EngineOf is what computed the numbers of a sealed output; ok is false where none of our

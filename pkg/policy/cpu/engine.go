@@ -47,6 +47,7 @@ import (
 	"runtime"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/gemm"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/safetensors"
 	"github.com/lathe-rl/lathe/pkg/vec"
@@ -249,6 +250,9 @@ func (e *Engine) Arithmetic() policy.Arithmetic {
 	}
 	return Arithmetic(safetensors.F32)
 }
+
+// Unit implements [policy.Model].
+func (e *Engine) Unit() string { return gemm.Unit(e.pairs) }
 
 // Arithmetic is that of an engine whose products round their inputs to a type.
 func Arithmetic(compute safetensors.DType) policy.Arithmetic {

@@ -273,6 +273,9 @@ func (e *Engine) Config() policy.Config { return e.config }
 // Arithmetic implements [policy.Model].
 func (e *Engine) Arithmetic() policy.Arithmetic { return e.arithmetic }
 
+// Unit implements [policy.Model].
+func (e *Engine) Unit() string { return "" }
+
 // Adapter returns the shape of the engine's adapter, nil for none.
 func (e *Engine) Adapter() *policy.LoRA { return e.lora }
 

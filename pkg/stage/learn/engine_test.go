@@ -1,18 +1,21 @@
 package learn_test
 
 import (
-	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/stage"
 	"github.com/lathe-rl/lathe/pkg/stage/evaluate"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
 	"github.com/lathe-rl/lathe/pkg/stage/rollout"
 	"github.com/lathe-rl/lathe/pkg/stage/warm"
+	"github.com/lathe-rl/lathe/pkg/vec"
 )
 
-// What computed an output's numbers is in its manifest, whichever stage wrote it.
+// What computed an output's numbers is in its manifest, whichever stage wrote it, and apart
+// from it on which instructions, which change no number.
 func TestManifestsNameTheEngine(t *testing.T) {
 	t.Parallel()
 	r := stagetest.New(t)
@@ -27,17 +30,24 @@ func TestManifestsNameTheEngine(t *testing.T) {
 	})
 	r.Check(err)
 	for _, name := range []string{"rollout.parquet", "learned", "learned.optim", "warm", "evalrollout.parquet"} {
-		if got, want := engineOf(r, name), (policy.Arithmetic{Backend: "cpu"}); got != want {
-			t.Errorf("%s: the engine is %+v, want %+v", name, got, want)
+		engine, unit := engineOf(r, name)
+		if want := (policy.Arithmetic{Backend: "cpu"}); engine != want {
+			t.Errorf("%s: the engine is %+v, want %+v", name, engine, want)
+		}
+		if !slices.Contains(vec.AvailableISAs(), unit) {
+			t.Errorf("%s: computed by %q, want one of %q", name, unit, vec.AvailableISAs())
 		}
 	}
 }
 
-// engineOf is what an output's manifest says of the engine.
-func engineOf(r *stagetest.Rig, name string) (a policy.Arithmetic) {
+// engineOf is what an output's manifest says of the engine, and on what of a CPU it ran.
+func engineOf(r *stagetest.Rig, name string) (a policy.Arithmetic, unit string) {
 	r.Helper()
 	m, err := seal.Read(r.Context(), r.Path(name), seal.Options{})
 	r.Check(err)
-	r.Check(json.Unmarshal(m.Notes["engine"], &a))
-	return a
+	a, _, err = stage.EngineOf(m)
+	r.Check(err)
+	unit, err = stage.UnitOf(m)
+	r.Check(err)
+	return a, unit
 }
