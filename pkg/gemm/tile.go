@@ -153,15 +153,13 @@ func tileGo(t *tile) {
 		}
 		for k := range t.depth {
 			x := t.a[i*t.aRow+k*t.aDepth]
-			line := t.b[k*t.bDepth : k*t.bDepth+len(row)]
-			for j, y := range line {
-				row[j] = vec.FMA(x, y, row[j])
-			}
+			vec.AXPY(row, x, t.b[k*t.bDepth:k*t.bDepth+len(row)])
 		}
 	}
 }
 
 func tileGoBF16(t *tile) {
+	var wide [panelWidth]float32
 	for i := range t.rows {
 		row := t.c[i*t.cRow : i*t.cRow+t.columns]
 		if t.accumulate == 0 {
@@ -169,10 +167,9 @@ func tileGoBF16(t *tile) {
 		}
 		for k := range t.depth {
 			x := t.a[i*t.aRow+k*t.aDepth]
-			line := t.half[k*t.bDepth : k*t.bDepth+len(row)]
-			for j, y := range line {
-				row[j] = vec.FMA(x, widened(y), row[j])
-			}
+			line := wide[:len(row)]
+			vec.WidenBF16(line, t.half[k*t.bDepth:k*t.bDepth+len(row)])
+			vec.AXPY(row, x, line)
 		}
 	}
 }

@@ -12,7 +12,24 @@ import "math"
 // even, it moves by one unit towards the exact value. An odd last bit stands
 // for "inexact", and since float64 has more than 24+2 bits the conversion then
 // rounds exactly as if from the unrounded sum.
-func FMA(a, b, c float32) float32 { return float32(fmaToOdd(a, b, c)) }
+//
+// Few sums need this: see roundsOnce.
+func FMA(a, b, c float32) float32 {
+	if sum := float64(a)*float64(b) + float64(c); roundsOnce(sum) {
+		return float32(sum)
+	}
+	return float32(fmaToOdd(a, b, c))
+}
+
+// roundsOnce tells whether converting a rounded sum to float32 certainly gives what
+// converting the unrounded one would. Ties alone can go the wrong way: their last 29 bits
+// are a one and zeros. Below the least normal float32, where ties have other bits, it is
+// not certain.
+func roundsOnce(sum float64) bool {
+	const lost, exponentOfLeast = 29, 1023 - 126
+	bits := math.Float64bits(sum)
+	return bits&(1<<lost-1) != 1<<(lost-1) && bits>>52&0x7ff >= exponentOfLeast
+}
 
 // fmaToOdd is a·b + c rounded to odd in float64, for one more rounding to float32.
 func fmaToOdd(a, b, c float32) float64 {
@@ -40,7 +57,11 @@ func fmaToOdd(a, b, c float32) float64 {
 // subnormal count as zeros of their sign, as matrix units of CPUs have it, and vector
 // units whose control register asks for it.
 func FMAFlushed(a, b, c float32) float32 {
-	return flush(fmaToOdd(flushed(a), flushed(b), flushed(c)))
+	a, b, c = flushed(a), flushed(b), flushed(c)
+	if sum := float64(a)*float64(b) + float64(c); roundsOnce(sum) {
+		return float32(sum)
+	}
+	return flush(fmaToOdd(a, b, c))
 }
 
 // AddFlushed is a + b, likewise.
