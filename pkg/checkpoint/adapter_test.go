@@ -55,6 +55,11 @@ func TestAdapterFolder(t *testing.T) {
 	if got, err := AdapterBase(folder); got != filepath.Join(folder, "..", "base") || err != nil {
 		t.Errorf("base %q, %v", got, err)
 	}
+	a.Base = "/models/base"
+	must.Do(t, SaveAdapter(folder, adapterConfig(), a))
+	if got, err := AdapterBase(folder); got != a.Base || err != nil {
+		t.Errorf("base %q, %v", got, err)
+	}
 }
 
 // What an adapter's folder says that we cannot follow is one clear error.

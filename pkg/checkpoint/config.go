@@ -114,9 +114,9 @@ func ParseConfig(raw []byte) (policy.Config, error) {
 	if err != nil {
 		return policy.Config{}, exitcode.Dataf("this model is not implemented: %w", err)
 	}
-	f := family.defaults
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return policy.Config{}, exitcode.Dataf("not a config.json: %w", err)
+	f, err := family.read(raw)
+	if err != nil {
+		return policy.Config{}, err
 	}
 	c, err := family.config(&f)
 	if err != nil {

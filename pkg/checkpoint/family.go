@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
 )
 
@@ -16,7 +17,7 @@ import (
 type family struct {
 	architecture policy.Architecture
 	modelType    string
-	defaults     configJSON // of keys that a config.json may leave out
+	defaults     string // a config.json of the keys that may be left out
 	windows      windows
 	localRope    bool // layers with a window have a rope_theta of their own and no scaling
 	pads         bool // transformers takes a token for pad_token_id where that is left out, of which a vocabulary may have none
@@ -41,19 +42,19 @@ var families = []family{
 	{architecture: policy.Llama, modelType: "llama", biases: allBiases},
 	{
 		architecture: policy.Mistral, modelType: "mistral", windows: allWindows,
-		defaults: configJSON{SlidingWindow: json.RawMessage("4096")},
+		defaults: `{"sliding_window": 4096}`,
 	},
 	{
 		architecture: policy.Qwen2, modelType: "qwen2", windows: switched, parts: policy.Config{QKVBias: true},
-		defaults: configJSON{SlidingWindow: json.RawMessage("4096")},
+		defaults: `{"sliding_window": 4096}`,
 	},
 	{
 		architecture: policy.Qwen3, modelType: "qwen3", windows: switched, parts: policy.Config{QKNorm: policy.QKNormHead},
-		defaults: configJSON{SlidingWindow: json.RawMessage("4096"), HeadDim: 128}, biases: attentionBiases,
+		defaults: `{"sliding_window": 4096, "head_dim": 128}`, biases: attentionBiases,
 	},
 	{
 		architecture: policy.Qwen3MoE, modelType: "qwen3_moe", windows: allWindows, parts: policy.Config{QKNorm: policy.QKNormHead},
-		defaults: configJSON{SlidingWindow: json.RawMessage("4096"), SparseStep: 1}, biases: attentionBiases, more: qwenExperts,
+		defaults: `{"sliding_window": 4096, "decoder_sparse_step": 1}`, biases: attentionBiases, more: qwenExperts,
 	},
 	{
 		architecture: policy.OlmoE, modelType: "olmoe", pads: true, biases: attentionBiases, more: olmoExperts,
@@ -61,7 +62,7 @@ var families = []family{
 	},
 	{
 		architecture: policy.SmolLM3, modelType: "smollm3", pads: true, windows: withoutRope, biases: allBiases,
-		defaults: configJSON{RopeTheta: 2_000_000, NoRopeInterval: 4, TieWordEmbeddings: true},
+		defaults: `{"rope_theta": 2000000, "no_rope_layer_interval": 4, "tie_word_embeddings": true}`,
 	},
 	{
 		architecture: policy.Olmo2, modelType: "olmo2", pads: true, biases: attentionBiases,
@@ -70,43 +71,50 @@ var families = []family{
 	{
 		architecture: policy.Olmo3, modelType: "olmo3", pads: true, biases: attentionBiases, windows: byLayerType, localRope: true,
 		parts:    policy.Config{Norms: policy.NormAfter, QKNorm: policy.QKNormAll},
-		defaults: configJSON{RopeTheta: 500_000, SlidingWindow: json.RawMessage("4096"), SlidingPattern: 4},
+		defaults: `{"rope_theta": 500000, "sliding_window": 4096, "sliding_window_pattern": 4}`,
 	},
 	{
 		architecture: policy.Phi3, modelType: "phi3", pads: true, windows: allWindows, parts: policy.Config{Fused: true},
-		defaults: configJSON{Original: pointer(4096)},
+		defaults: `{"original_max_position_embeddings": 4096}`,
 	},
 	{
 		architecture: policy.Granite, modelType: "granite", biases: allBiases, more: graniteScales,
-		defaults: configJSON{EmbeddingMultiplier: 1, ResidualMultiplier: 1, AttentionMultiplier: 1, LogitsScaling: 1},
+		defaults: `{"embedding_multiplier": 1, "residual_multiplier": 1, "attention_multiplier": 1, "logits_scaling": 1}`,
 	},
 	{
 		architecture: policy.Gemma, modelType: "gemma", pads: true, biases: attentionBiases, more: scaledEmbeddings,
 		parts:    policy.Config{NormOffset: 1},
-		defaults: configJSON{HeadDim: 256, HiddenAct: geluTanh, TieWordEmbeddings: true},
+		defaults: `{"head_dim": 256, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": true}`,
 	},
 	{
 		architecture: policy.Gemma2, modelType: "gemma2", pads: true, biases: attentionBiases, windows: byLayerType, more: gemmaScales,
 		parts: policy.Config{Norms: policy.NormBoth, NormOffset: 1},
-		defaults: configJSON{
-			SlidingWindow: json.RawMessage("4096"), SlidingPattern: 2, HeadDim: 256, HiddenActivation: geluTanh, TieWordEmbeddings: true,
-			QueryScalar: 256, AttentionCap: json.RawMessage("50"), LogitCap: json.RawMessage("30"),
-		},
+		defaults: `{"sliding_window": 4096, "sliding_window_pattern": 2, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+			"query_pre_attn_scalar": 256, "attn_logit_softcapping": 50, "final_logit_softcapping": 30}`,
 	},
 	{
 		architecture: policy.Gemma3, modelType: "gemma3_text", pads: true, biases: attentionBiases, windows: byLayerType, localRope: true, more: gemmaScales,
 		parts: policy.Config{Norms: policy.NormBoth, NormOffset: 1, QKNorm: policy.QKNormHead},
-		defaults: configJSON{
-			SlidingWindow: json.RawMessage("4096"), SlidingPattern: 6, HeadDim: 256, HiddenActivation: geluTanh, TieWordEmbeddings: true,
-			QueryScalar: 256, RopeTheta: 1_000_000, RopeLocalBase: 10_000,
-		},
+		defaults: `{"sliding_window": 4096, "sliding_window_pattern": 6, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": true,
+			"query_pre_attn_scalar": 256, "rope_theta": 1000000, "rope_local_base_freq": 10000}`,
 	},
 }
 
 // geluTanh is policy.GELUTanh as config.json names it.
 const geluTanh = "gelu_pytorch_tanh"
 
-func pointer[T any](x T) *T { return &x }
+// read is what a config.json says, and leaves out, of the family.
+func (k family) read(raw []byte) (f configJSON, err error) {
+	if k.defaults != "" {
+		if err := json.Unmarshal([]byte(k.defaults), &f); err != nil {
+			return f, exitcode.Bugf("defaults of %s: %w", k.modelType, err)
+		}
+	}
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return f, exitcode.Dataf("not a config.json: %w", err)
+	}
+	return f, nil
+}
 
 // familyOf finds the family by the first name of architectures or, where there is
 // none, by model_type; both must mean the same.
@@ -385,7 +393,7 @@ func writeFamily(f *configJSON, c policy.Config) {
 	if c.Activation == policy.GELUTanh {
 		activation = geluTanh
 	}
-	if k.defaults.HiddenActivation != "" {
+	if strings.Contains(k.defaults, "hidden_activation") {
 		f.HiddenActivation = activation
 	} else {
 		f.HiddenAct = activation

@@ -3,11 +3,14 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,26 +168,87 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-// What a mixture of experts is refused for, by the setting.
-func TestExpertsRefused(t *testing.T) {
+// What a config.json says stays its own: the next one, which leaves it out, has the
+// family's default.
+func TestConfigsStayApart(t *testing.T) {
 	t.Parallel()
-	const raw = `{"model_type":"qwen3_moe","vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,"num_attention_heads":4,
-		"max_position_embeddings":16,"rms_norm_eps":1e-6,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":5}`
-	if _, err := ParseConfig([]byte(raw)); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ old, new, want string }{
-		{`"num_experts":4,`, ``, "num_experts is 0 or missing"},
-		{`"num_experts":4,`, `"num_experts":4,"num_local_experts":5,`, "num_experts is 4 but num_local_experts, which means the same, 5"},
-		{`"num_experts":4,`, `"num_experts":-4,`, "the number of experts is -4"},
-		{`"num_experts_per_tok":2`, `"num_experts_per_tok":5`, "5 of 4 experts"},
-		{`"moe_intermediate_size":5`, `"mlp_only_layers":[]`, "intermediate size of experts is 0"},
-		{`"moe_intermediate_size":5`, `"moe_intermediate_size":5,"mlp_only_layers":[2]`, "mlp_only_layers has 2"},
-		{`"moe_intermediate_size":5`, `"moe_intermediate_size":5,"decoder_sparse_step":0`, "decoder_sparse_step is 0"},
+	const mistral = `{"model_type":"mistral","vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":1,"num_attention_heads":4,
+		"max_position_embeddings":16,"rms_norm_eps":1e-6`
+	for _, test := range []struct {
+		own    string
+		layers []policy.Layer
+	}{
+		{`,"sliding_window":512}`, []policy.Layer{{Window: 512}}},
+		{`,"sliding_window":null}`, nil},
+		{`}`, []policy.Layer{{Window: 4096}}},
 	} {
-		changed := strings.Replace(raw, test.old, test.new, 1)
-		if _, err := ParseConfig([]byte(changed)); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %q", test.new, err, test.want)
+		if c := must.Get(ParseConfig([]byte(mistral + test.own)))(t); !slices.Equal(c.Layers, test.layers) {
+			t.Errorf("with %s the layers are %+v, want %+v", test.own, c.Layers, test.layers)
+		}
+	}
+}
+
+// What the settings of single families are refused for, one setting at a time.
+func TestFamiliesRefuse(t *testing.T) {
+	t.Parallel()
+	const shape = `"vocab_size":11,"hidden_size":8,"intermediate_size":12,"num_hidden_layers":2,"num_attention_heads":4,"head_dim":2,
+		"max_position_embeddings":16,"rms_norm_eps":1e-6`
+	for family, test := range map[string]struct {
+		own      string            // what the family needs beside its shape
+		refusals map[string]string // by what is added or, of a key that is there, put in its place
+	}{
+		"qwen3_moe": {`"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":5`, map[string]string{
+			`"num_experts":0`:           "num_experts is 0 or missing",
+			`"num_local_experts":5`:     "num_experts is 4 but num_local_experts, which means the same, 5",
+			`"num_experts":-4`:          "the number of experts is -4",
+			`"num_experts_per_tok":5`:   "5 of 4 experts",
+			`"moe_intermediate_size":0`: "intermediate size of experts is 0",
+			`"mlp_only_layers":[2]`:     "mlp_only_layers has 2",
+			`"mlp_only_layers":[-1]`:    "mlp_only_layers has -1",
+			`"decoder_sparse_step":0`:   "decoder_sparse_step is 0",
+			`"num_hidden_layers":16385`: "num_hidden_layers is 16385",
+			`"num_hidden_layers":-1`:    "num_hidden_layers is -1",
+			`"use_sliding_window":true`: "",
+		}},
+		"gemma2": {`"query_pre_attn_scalar":256`, map[string]string{
+			`"query_pre_attn_scalar":0`:     "query_pre_attn_scalar is 0",
+			`"attn_logit_softcapping":-1`:   "attn_logit_softcapping is -1",
+			`"final_logit_softcapping":"x"`: `final_logit_softcapping is "x"`,
+			`"attn_logit_softcapping":null`: "",
+			`"sliding_window":null`:         "sliding_window is null",
+			`"sliding_window":0`:            "sliding_window is 0",
+		}},
+		"granite": {`"attention_multiplier":1`, map[string]string{
+			`"attention_multiplier":0`: "attention_multiplier or logits_scaling is 0",
+			`"logits_scaling":0`:       "attention_multiplier or logits_scaling is 0",
+		}},
+		"smollm3": {`"no_rope_layer_interval":2`, map[string]string{
+			`"no_rope_layers":[1]`:       "no_rope_layers has 1 entries; num_hidden_layers is 2",
+			`"no_rope_layer_interval":0`: "no_rope_layer_interval is 0",
+			`"no_rope_layers":[1,0]`:     "",
+		}},
+		"phi3": {`"pad_token_id":0`, map[string]string{
+			`"attention_bias":true`: "which models of type phi3 do not have",
+			`"mlp_bias":true`:       "which models of type phi3 do not have",
+		}},
+	} {
+		refusals := maps.Clone(test.refusals)
+		refusals[`"use_cache":true`] = "" // as it is
+		for added, want := range refusals {
+			key, _, _ := strings.Cut(added, ":")
+			var kept []string
+			for _, setting := range strings.Split(shape+","+test.own, ",") {
+				if !strings.HasPrefix(strings.TrimSpace(setting), key+":") {
+					kept = append(kept, setting)
+				}
+			}
+			_, err := ParseConfig([]byte(`{"model_type":"` + family + `",` + strings.Join(append(kept, added), ",") + "}"))
+			switch {
+			case want == "" && err != nil:
+				t.Errorf("%s with %s: %v", family, added, err)
+			case want != "" && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), want)):
+				t.Errorf("%s with %s: got %v, want %q", family, added, err, want)
+			}
 		}
 	}
 }
@@ -421,6 +485,17 @@ func loadOptimizer(folder string) (policy.StateInMemory, int, error) {
 
 func TestOptimizerFaults(t *testing.T) {
 	t.Parallel()
+	if _, _, err := loadOptimizer(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder without any file: %v", err)
+	}
+	behindFile := filepath.Join(writeAll(t, map[string]string{"file": ""}), "file")
+	if _, _, err := loadOptimizer(behindFile); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a folder that is a file: %v", err)
+	}
+	lacking := writeAll(t, map[string]string{"optimizer-00002-of-00002.safetensors": ""})
+	if _, _, err := loadOptimizer(lacking); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "\"optimizer.safetensors\" is missing") {
+		t.Errorf("a second file alone: %v", err)
+	}
 	nan := policy.Tensor{Name: "exp_avg.x", Shape: []int{2}, Data: []float32{1, float32(math.NaN())}}
 	folder := t.TempDir()
 	must.Do(t, SaveOptimizer(folder, policy.StateInMemory{nan}, 1))

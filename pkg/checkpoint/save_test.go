@@ -105,6 +105,46 @@ func TestSaveLikeKeepsEverything(t *testing.T) {
 	}
 }
 
+// What is read and written file by file has the same bytes in every file, an adapter's and
+// a value head's too.
+func TestPartsKeepEverything(t *testing.T) {
+	t.Parallel()
+	_, adapter := mergeFolders(t, safetensors.F32, 0)
+	for name, from := range map[string]string{"weights in three files": foreignFolder(t), "an adapter": adapter} {
+		bare := must.Get(OpenParts(from, false))(t)
+		must.Do(t, bare.Close())
+		head := policy.ValueHeadLayout(bare.Config())
+		for i := range head.Elements() {
+			head.Data = append(head.Data, float32(i+1))
+		}
+		must.Do(t, SaveValueHead(from, head))
+		p := must.Get(OpenParts(from, true))(t)
+		if last := p.Tensors[len(p.Tensors)-1]; last.Name != policy.ValueHeadName {
+			t.Errorf("%s: the last tensor is %q", name, last.Name)
+		}
+		to := t.TempDir()
+		for i := range p.Files {
+			must.Do(t, p.WriteFile(to, i, p.Float32To))
+		}
+		base := ""
+		if p.Adapter() != nil {
+			base = p.adapter.Base
+		}
+		must.Do(t, p.WriteRest(to, base))
+		must.Do(t, p.Close())
+		for _, file := range names(t, to) {
+			if read(t, from, file) != read(t, to, file) {
+				t.Errorf("%s: %s has changed", name, file)
+			}
+		}
+		for _, part := range p.Files {
+			if !slices.Contains(names(t, to), part.Name) {
+				t.Errorf("%s: %s is missing", name, part.Name)
+			}
+		}
+	}
+}
+
 // Weights in another type change the files of weights and two words of
 // config.json.
 func TestSaveLikeInAnotherType(t *testing.T) {
