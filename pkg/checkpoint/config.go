@@ -223,9 +223,6 @@ func generationJSON(c policy.Config) []byte {
 }
 
 func indentJSON(value any) []byte {
-	raw, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		panic(err) // the values above always marshal
-	}
+	raw, _ := json.MarshalIndent(value, "", "  ") // the values above always marshal
 	return append(raw, '\n')
 }

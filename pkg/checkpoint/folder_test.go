@@ -84,6 +84,10 @@ func TestConfigRoundTrip(t *testing.T) {
 			c.Layers = []policy.Layer{{Window: 4}, {}}
 		},
 		func(c *policy.Config) {
+			c.Architecture, c.QKVBias, c.Norms, c.NormOffset = policy.Gemma2, false, policy.NormBoth, 1 // with SiLU, which no published one has
+			c.EmbeddingScale, c.AttentionScale, c.AttentionCap, c.LogitCap = math.Sqrt(8), 1/math.Sqrt(224), 50, 30
+		},
+		func(c *policy.Config) {
 			c.Architecture, c.QKVBias, c.Norms, c.NormOffset, c.Activation = policy.Gemma3, false, policy.NormBoth, 1, policy.GELUTanh
 			c.QKNorm, c.EmbeddingScale, c.AttentionScale, c.LocalRopeTheta = policy.QKNormHead, math.Sqrt(8), 1/math.Sqrt(256), 1e4
 			c.Layers = []policy.Layer{{Window: 4, Rope: policy.RopeLocal}, {}}
@@ -97,6 +101,9 @@ func TestConfigRoundTrip(t *testing.T) {
 			if strings.Contains(raw, never) {
 				t.Errorf("%s in %s", never, raw)
 			}
+		}
+		if len(want.EOSTokenIDs) == 1 && strings.Contains(raw, `"eos_token_id": [`) {
+			t.Errorf("one end of a response is written as a list: %s", raw)
 		}
 		got := must.Get(ParseConfig([]byte(raw)))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -230,6 +237,7 @@ func TestFamiliesRefuse(t *testing.T) {
 		"phi3": {`"pad_token_id":0`, map[string]string{
 			`"attention_bias":true`: "which models of type phi3 do not have",
 			`"mlp_bias":true`:       "which models of type phi3 do not have",
+			`"rope_scaling":{"type":"longrope","factor":3,"short_factor":[1],"long_factor":[1]}`: "the factor of rope_type longrope is 3",
 		}},
 	} {
 		refusals := maps.Clone(test.refusals)
@@ -515,8 +523,15 @@ func TestSaveRefusesBugs(t *testing.T) {
 	if err := Save(t.TempDir(), c, weights[1:]); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("a missing tensor: %v", err)
 	}
-	weights[2].Name = "x"
-	if err := Save(t.TempDir(), c, weights); exitcode.Code(err) != exitcode.Bug {
-		t.Errorf("a wrong name: %v", err)
+	for name, spoil := range map[string]func(*policy.Tensor){
+		"name":     func(w *policy.Tensor) { w.Name = "x" },
+		"shape":    func(w *policy.Tensor) { w.Shape = []int{w.Elements()} },
+		"elements": func(w *policy.Tensor) { w.Data = w.Data[1:] },
+	} {
+		wrong := slices.Clone(weights)
+		spoil(&wrong[2])
+		if err := Save(t.TempDir(), c, wrong); exitcode.Code(err) != exitcode.Bug {
+			t.Errorf("another %s: %v", name, err)
+		}
 	}
 }

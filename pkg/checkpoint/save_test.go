@@ -119,8 +119,8 @@ func TestPartsKeepEverything(t *testing.T) {
 		}
 		must.Do(t, SaveValueHead(from, head))
 		p := must.Get(OpenParts(from, true))(t)
-		if last := p.Tensors[len(p.Tensors)-1]; last.Name != policy.ValueHeadName {
-			t.Errorf("%s: the last tensor is %q", name, last.Name)
+		if tensor, file := p.Tensors[len(p.Tensors)-1], p.Files[len(p.Files)-1]; tensor.Name != policy.ValueHeadName || file.Name != ValueHeadFile {
+			t.Errorf("%s: the last tensor is %q, in %q", name, tensor.Name, file.Name)
 		}
 		to := t.TempDir()
 		for i := range p.Files {

@@ -90,6 +90,9 @@ func TestReadAtDamage(t *testing.T) {
 	if !errors.Is(r.Err(), ErrDamaged) || r.BytesRead() != 4*blockBytes+5 {
 		t.Errorf("%v after %d bytes", r.Err(), r.BytesRead())
 	}
+	if _, err := r.ReadAt(p, -1); err == nil {
+		t.Error("what is before the file can be read")
+	}
 	must.Do(t, os.Truncate(path, 4))
 	if _, err := r.ReadAt(p, 2*blockBytes); !errors.Is(err, ErrDamaged) {
 		t.Errorf("of a file that was cut: %v", err)

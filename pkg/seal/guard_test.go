@@ -98,6 +98,9 @@ func TestGuard(t *testing.T) {
 			if there != c.there || exitcode.Code(err) != c.check {
 				t.Errorf("the look says there: %v, %v; want %v and code %d", there, err, c.there, c.check)
 			}
+			if there, err := CheckOutput(dir+"//out/", KindFile); there != c.there || exitcode.Code(err) != c.check {
+				t.Errorf("the look at another spelling of the path says there: %v, %v", there, err)
+			}
 			if d := cmp.Diff(before, tree(t, dir)); d != "" {
 				t.Errorf("the look changes (-before +after):\n%s", d)
 			}

@@ -39,6 +39,7 @@ func TestCheckMembers(t *testing.T) {
 		ok      bool
 	}{
 		"none": {nil, 0, true}, "both": {[]Member{first, second}, 9, true}, "more behind them": {[]Member{first, second}, 20, true},
+		"one of no bytes": {[]Member{{"a", 0, 0, 2}}, 2, true},
 		"beyond the file": {[]Member{first, second}, 8, false}, "out of order": {[]Member{{"b", 0, 4, 2}, {"a", 6, 0, 3}}, 9, false},
 		"one name twice": {[]Member{first, {"a", 6, 0, 3}}, 9, false}, "a gap": {[]Member{first, {"b", 7, 0, 1}}, 9, false}, "a path": {[]Member{{"x/a", 0, 4, 2}}, 9, false},
 		"no manifest": {[]Member{{"a", 0, 4, 0}}, 9, false}, "less than nothing": {[]Member{{"a", 0, -1, 2}}, 9, false}, "too large": {[]Member{{"a", 0, 1 << 62, 1 << 62}}, 9, false},
