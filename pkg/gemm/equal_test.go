@@ -291,8 +291,8 @@ func TestRowsDoNotDependOnBatch(t *testing.T) {
 	}
 }
 
-// Unit names AMX for products in pairs alone, and else the instruction set in use. Alone:
-// every product of the process would use the model.
+// Unit names AMX for products in pairs alone, and else the instruction set in use.
+// Alone: every product of the process would use the model.
 func TestUnit(t *testing.T) {
 	defer func() { modelled = false }()
 	on, _ := MatrixUnits()
