@@ -59,8 +59,8 @@ func TestMemory(t *testing.T) {
 			f.Check(os.Remove(seal.ManifestPath(path)))
 		}
 	}
-	// It was about 60 bytes.
-	if more := float64(peak[responses]-peak[responses/4]) / float64(responses*3/4*tokens); more > 24 {
+	// It was about 60 bytes, and is 2 to 3.
+	if more := float64(peak[responses]-peak[responses/4]) / float64(responses*3/4*tokens); more > 8 {
 		t.Errorf("each further token takes %.1f bytes of memory", more)
 	}
 }

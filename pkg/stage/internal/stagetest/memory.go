@@ -64,9 +64,9 @@ func (r *Rig) ReportPeakHeap(do func()) {
 func (r *Rig) child(test, variable, value, collection, report string) int64 {
 	r.Helper()
 	c := exec.CommandContext(r.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	// One processor: else what is allocated while a collection runs depends on when the
-	// system lets its threads go on.
-	c.Env = append(os.Environ(), variable+"="+value, collection, "GOMAXPROCS=1")
+	// All else waits for a collection: else what is allocated while one runs, and counts as
+	// in use, depends on when the system lets threads go on.
+	c.Env = append(os.Environ(), variable+"="+value, collection, "GODEBUG=gcstoptheworld=1", "GOMAXPROCS=1")
 	output, err := c.CombinedOutput()
 	found := regexp.MustCompile(report).FindSubmatch(output)
 	if err != nil || found == nil {
