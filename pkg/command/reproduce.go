@@ -22,6 +22,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/reproduce"
+	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/sweep"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -191,6 +193,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 			return b, fmt.Errorf("experiment %q: %w", e.Name, err)
 		}
 		here := o.SweepOptions
+		here.beside = func(seed uint64) ([]*rundir.Run, error) { return besides(ctx, folder, whole, e.Name, seed) }
 		if here.Scores != "" {
 			here.Scores = filepath.Join(o.Scores, e.Name)
 			if _, err := os.Stat(here.Scores); errors.Is(err, fs.ErrNotExist) {
@@ -220,6 +223,29 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 		}
 	}
 	return b, nil
+}
+
+// besides are the runs of a seed that a plan's other experiments have here. What is wrong
+// with one that cannot be opened its own experiment says.
+func besides(ctx context.Context, folder string, whole reproduce.Plan, but string, seed uint64) (runs []*rundir.Run, err error) {
+	for _, e := range whole.Experiments {
+		if e.Name == but {
+			continue
+		}
+		index, err := e.Runs(folder)
+		if err != nil {
+			return nil, fmt.Errorf("experiment %q: %w", e.Name, err)
+		}
+		for _, r := range index.Runs {
+			if r.Seed != seed {
+				continue
+			}
+			if opened, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, e.Name, r.Name))); err == nil {
+				runs = append(runs, opened)
+			}
+		}
+	}
+	return runs, ctx.Err()
 }
 
 // gather makes the pools of an experiment from runs of another, once these are done.

@@ -44,6 +44,10 @@ type SweepOptions struct {
 	Parallel int // runs at a time on this machine
 	Status   bool
 	JSON     bool
+
+	// beside gives the runs of a seed in a plan's other experiments, whose warm starts those
+	// of this one may share too; nil for a sweep that is of no plan.
+	beside func(seed uint64) ([]*rundir.Run, error)
 }
 
 func sweepCommand() *cli.Command {
@@ -223,6 +227,26 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 		return err
 	}
 	name := filepath.Base(string(of.Dir))
+	share := func(other *rundir.Run) (bool, error) {
+		shared, err := sweep.ShareWarmStart(ctx, of, other, seal.AttemptFromEnv(), cmdline.Version)
+		if shared {
+			theirs, err := filepath.Rel(filepath.Dir(string(of.Dir)), string(other.Dir))
+			fmt.Fprintf(os.Stderr, "lathe: run %s uses the warm start of %s\n", name, theirs)
+			return true, err
+		}
+		return false, err
+	}
+	if o.beside != nil {
+		others, err := o.beside(of.Recipe.Seed)
+		if err != nil {
+			return err
+		}
+		for _, other := range others {
+			if shared, err := share(other); err != nil || shared {
+				return err
+			}
+		}
+	}
 	for _, other := range before {
 		if !sweep.SameWarmStart(of, other.Run) {
 			continue
@@ -232,13 +256,10 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 				return err
 			}
 		}
-		shared, err := sweep.ShareWarmStart(ctx, of, other.Run, seal.AttemptFromEnv(), cmdline.Version)
+		shared, err := share(other.Run)
 		if err == nil && !shared && o.Executor == "slurm" {
 			// Its controller jobs go on once the other, which is under way, has made it.
 			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())
-		}
-		if shared {
-			fmt.Fprintf(os.Stderr, "lathe: run %s uses the warm start of %s\n", name, filepath.Base(string(other.Dir)))
 		}
 		if shared || err != nil {
 			return err
