@@ -327,6 +327,18 @@ func TestDiff(t *testing.T) {
 		!slices.Contains(d.OnlyA, "model.layers.1.mlp.up_proj.weight") || !slices.Contains(d.OnlyA, "model.layers.0.self_attn.q_norm.weight") {
 		t.Errorf("%+v", d)
 	}
+	otherShapes := 0
+	for _, one := range d.Differ {
+		if !slices.Equal(one.ShapeA, one.ShapeB) {
+			otherShapes++
+			if one.Changed != 0 || one.MaxAbs != 0 {
+				t.Errorf("numbers of two shapes are compared: %+v", one)
+			}
+		}
+	}
+	if otherShapes != 3 { // gate_proj, up_proj and down_proj of the layer that both have
+		t.Errorf("%d tensors have another shape, want 3", otherShapes)
+	}
 }
 
 func TestInspect(t *testing.T) {
