@@ -236,17 +236,6 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 		}
 		return false, err
 	}
-	if o.beside != nil {
-		others, err := o.beside(of.Recipe.Seed)
-		if err != nil {
-			return err
-		}
-		for _, other := range others {
-			if shared, err := share(other); err != nil || shared {
-				return err
-			}
-		}
-	}
 	for _, other := range before {
 		if !sweep.SameWarmStart(of, other.Run) {
 			continue
@@ -262,6 +251,18 @@ func (o SweepOptions) shareWarmStart(ctx context.Context, of *rundir.Run, before
 			return advance.AwaitWarmStart(of.Dir, other.Dir, seal.AttemptFromEnv())
 		}
 		if shared || err != nil {
+			return err
+		}
+	}
+	if o.beside == nil {
+		return nil
+	}
+	others, err := o.beside(of.Recipe.Seed)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if shared, err := share(other); err != nil || shared {
 			return err
 		}
 	}

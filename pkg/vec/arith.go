@@ -73,12 +73,8 @@ func AXPY(y []float32, alpha float32, x []float32) {
 
 // axpyGo adds alpha · x to y, both of one length.
 func axpyGo(y []float32, alpha float32, x []float32) {
-	for i, xi := range x { // FMA, spelled out, since the compiler does not inline it
-		sum := float64(alpha)*float64(xi) + float64(y[i])
-		if !roundsOnce(sum) {
-			sum = fmaToOdd(alpha, xi, y[i])
-		}
-		y[i] = float32(sum)
+	for i := range y {
+		y[i] = FMA(alpha, x[i], y[i])
 	}
 }
 

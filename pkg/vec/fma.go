@@ -14,12 +14,7 @@ import "math"
 // rounds exactly as if from the unrounded sum.
 //
 // Few sums need this: see roundsOnce.
-func FMA(a, b, c float32) float32 {
-	if sum := float64(a)*float64(b) + float64(c); roundsOnce(sum) {
-		return float32(sum)
-	}
-	return float32(fmaToOdd(a, b, c))
-}
+func FMA(a, b, c float32) float32 { return float32(fused(a, b, c)) }
 
 // roundsOnce tells whether converting a rounded sum to float32 certainly gives what
 // converting the unrounded one would. Ties alone can go the wrong way: their last 29 bits
@@ -31,11 +26,14 @@ func roundsOnce(sum float64) bool {
 	return bits&(1<<lost-1) != 1<<(lost-1) && bits>>52&0x7ff >= exponentOfLeast
 }
 
-// fmaToOdd is a·b + c rounded to odd in float64, for one more rounding to float32.
-func fmaToOdd(a, b, c float32) float64 {
+// fused is a·b + c in float64, rounded to odd where one more rounding to float32 needs it.
+func fused(a, b, c float32) float64 {
 	product := float64(a) * float64(b)
 	addend := float64(c)
 	sum := product + addend
+	if roundsOnce(sum) {
+		return sum
+	}
 	virtual := sum - product
 	e := (product - (sum - virtual)) + (addend - virtual)
 	// e is NaN if the sum is infinite or NaN: both comparisons fail then.
@@ -57,11 +55,7 @@ func fmaToOdd(a, b, c float32) float64 {
 // subnormal count as zeros of their sign, as matrix units of CPUs have it, and vector
 // units whose control register asks for it.
 func FMAFlushed(a, b, c float32) float32 {
-	a, b, c = flushed(a), flushed(b), flushed(c)
-	if sum := float64(a)*float64(b) + float64(c); roundsOnce(sum) {
-		return float32(sum)
-	}
-	return flush(fmaToOdd(a, b, c))
+	return flush(fused(flushed(a), flushed(b), flushed(c)))
 }
 
 // AddFlushed is a + b, likewise.
