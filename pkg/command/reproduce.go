@@ -194,6 +194,7 @@ func (o ReproduceOptions) begin(ctx context.Context, folder string, whole, plan 
 		}
 		here := o.SweepOptions
 		here.beside = func(seed uint64) ([]*rundir.Run, error) { return besides(ctx, folder, whole, e.Name, seed) }
+		here.ended = func(r sweep.Run) ([]string, error) { return e.Early(ctx, folder, r) }
 		if here.Scores != "" {
 			here.Scores = filepath.Join(o.Scores, e.Name)
 			if _, err := os.Stat(here.Scores); errors.Is(err, fs.ErrNotExist) {

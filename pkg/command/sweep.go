@@ -48,6 +48,9 @@ type SweepOptions struct {
 	// beside gives the runs of a seed in a plan's other experiments, whose warm starts those
 	// of this one may share too; nil for a sweep that is of no plan.
 	beside func(seed uint64) ([]*rundir.Run, error)
+	// ended says what a run that has ended on this machine shows early about its plan; nil for
+	// a sweep that is of no plan.
+	ended func(r sweep.Run) ([]string, error)
 }
 
 func sweepCommand() *cli.Command {
@@ -330,7 +333,14 @@ func (o SweepOptions) carry(ctx context.Context, folder string, r sweep.Run, ope
 		return fmt.Errorf("%s: %s", started.How(), lastLine(log.Name()))
 	}
 	fmt.Fprintf(os.Stderr, "lathe: run %s ended after %s\n", r.Name, time.Since(began).Round(time.Second))
-	return nil
+	if o.ended == nil {
+		return nil
+	}
+	words, err := o.ended(r)
+	for _, w := range words {
+		fmt.Fprintf(os.Stderr, "lathe: run %s: %s\n", r.Name, w)
+	}
+	return err
 }
 
 // waitTelling waits for the process of a run, stops it when the sweep is stopped, and meanwhile

@@ -2,7 +2,6 @@ package reproduce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/compare"
 	"github.com/lathe-rl/lathe/pkg/measure"
 	"github.com/lathe-rl/lathe/pkg/plural"
-	"github.com/lathe-rl/lathe/pkg/run/graph"
-	"github.com/lathe-rl/lathe/pkg/run/rundir"
-	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // Format names the layout of reproduction.json. Keys are added, never renamed.
@@ -120,17 +116,9 @@ func (e Experiment) read(ctx context.Context, all string) (Result, error) {
 		return result, err
 	}
 	for _, planned := range index.Runs {
-		run := Run{Name: planned.Name, Method: methodOf(planned.Recipe), Seed: planned.Seed}
-		opened, err := rundir.Open(ctx, graph.Dir(filepath.Join(folder, planned.Name)))
-		switch {
-		case errors.Is(err, seal.ErrNotSealed):
-		case err != nil:
+		run, err := e.readRun(ctx, all, planned)
+		if err != nil {
 			return result, err
-		default:
-			run.Fingerprint = opened.Recipe.Fingerprint()
-			if err := run.take(ctx, measure.Of(opened), e.measures()); err != nil {
-				return result, fmt.Errorf("run %q: %w", planned.Name, err)
-			}
 		}
 		result.Runs = append(result.Runs, run)
 	}
