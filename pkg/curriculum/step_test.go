@@ -107,4 +107,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("%v draws %d, want %d", u, got, want)
 		}
 	}
+	if got := Cumulate([]float64{1, 3}).Draw(.5); got != 1 {
+		t.Errorf("of the weights 1 and 3 one half draws %d, want the last", got)
+	}
 }

@@ -76,19 +76,14 @@ func (a *Ace) states(state curriculum.State, taskIDs []string) []shard.Entry {
 // and adds the states that their responses lead to, by the operator Φ (AceGRPO §4.1).
 func (a *Ace) Update(state curriculum.State, iteration int, groups []curriculum.Group, taskIDs []string) (curriculum.State, error) {
 	next := curriculum.State{Iteration: iteration, Entries: slices.Clone(a.states(state, taskIDs))}
-	sampled := make(map[string]int, len(groups)) // place of each, once it is found
-	for _, g := range groups {
-		sampled[stateOf(g.Instance)] = -1
-	}
-	for i := range next.Entries {
-		if _, ok := sampled[next.Entries[i].EntryID]; ok {
-			sampled[next.Entries[i].EntryID] = i
-		}
+	place := make(map[string]int, len(next.Entries))
+	for i, e := range next.Entries {
+		place[e.EntryID] = i
 	}
 	visits := visitsOf(state.Stats)
 	for _, g := range groups {
-		at := sampled[stateOf(g.Instance)]
-		if at < 0 {
+		at, known := place[stateOf(g.Instance)]
+		if !known {
 			return curriculum.State{}, exitcode.Dataf("instance %q is of state %q, which the buffer does not have", g.Instance.InstanceID, stateOf(g.Instance))
 		}
 		x := &next.Entries[at]

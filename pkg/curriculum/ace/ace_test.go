@@ -482,4 +482,12 @@ func TestCorners(t *testing.T) {
 	if m := a.Metrics(curriculum.State{}); len(m) != 2 {
 		t.Errorf("metrics of an empty buffer: %v", m)
 	}
+	if m := a.Metrics(curriculum.State{Entries: []shard.Entry{{Potential: .25}}}); m["potential_mean"] != .25 {
+		t.Errorf("metrics of one state: %v", m)
+	}
+	silent := response(0, shard.OutcomeInvalid, 0)
+	silent.Score.Extracted = ""
+	if got := a.derived(group(1, 0, "leaf", "", silent, response(1, shard.OutcomeOK, 1))); len(got) != 1 || got[0].Ref.Sample != 1 {
+		t.Errorf("after a response without a program: %+v", got)
+	}
 }

@@ -51,7 +51,7 @@ func (a *Ace) distribution(state curriculum.State, states []shard.Entry, step in
 			open++
 		}
 	}
-	if open == 0 || total == 0 {
+	if total == 0 {
 		d.leastRecent(states)
 		return d
 	}
@@ -140,7 +140,7 @@ func (d *distribution) leastRecent(states []shard.Entry) {
 		}
 	}
 	for i, e := range states {
-		if d.q[i] = 0; e.LastSampled == oldest {
+		if e.LastSampled == oldest {
 			d.q[i] = 1 / n
 		}
 	}

@@ -107,7 +107,7 @@ func (b *Beliefs) Divisible() {}
 // Kinds are ExIt's.
 func (b *Beliefs) Kinds() []shard.Kind { return b.exit.Kinds() }
 
-// belief is that an entry is solved.
+// belief is that an entry is solved. A group has two values at least, so α + β is 2 or more.
 type belief curriculum.Beta
 
 // prior is that of an entry of which nothing is known.
@@ -126,9 +126,6 @@ func (b belief) after(g curriculum.Group, decay float64) belief {
 // learnability is E[p(1 − p)].
 func (b belief) learnability() float64 {
 	n := b.Alpha + b.Beta
-	if n <= 0 {
-		return 0
-	}
 	return b.Alpha * b.Beta / (n * (n + 1))
 }
 
@@ -250,9 +247,7 @@ func (b *Beliefs) Metrics(state curriculum.State) map[string]float64 {
 		of := known[entry.EntryID]
 		weight += of.Alpha + of.Beta
 		learnability += of.learnability()
-		if of.Alpha > 0 {
-			mean += of.Alpha / (of.Alpha + of.Beta)
-		}
+		mean += of.Alpha / (of.Alpha + of.Beta)
 	}
 	n := float64(len(state.Entries))
 	return map[string]float64{"mean": mean / n, "weight": weight / n, "score_mean": learnability / n}

@@ -31,6 +31,14 @@ func TestConform(t *testing.T) {
 	})
 }
 
+// Sizes and probabilities are those of ExIt Tab. 4, λ is FlipTS's.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	if got := *DefaultSettings(); got != (Settings{512, 128, 0.5, 0.2, 0.9}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // group is of a base task, or of the entry that it was selected from, with qualities.
 func group(id, parent string, qualities ...float64) curriculum.Group {
 	g := curriculum.Group{Instance: shard.Instance{InstanceID: id, TaskID: "task", ParentID: parent, Kind: string(shard.KindInitial), Iteration: 1}}

@@ -131,44 +131,6 @@ func TestExplainedProbabilities(t *testing.T) {
 	}
 }
 
-// The probability of a selection by hand. A draw from Beta(1, 1) is within d of 1/2 with the
-// probability 2d, and one from Beta(2, 2) with 3d - 4d³: the first is the nearer one with
-// ∫ 2 (1 - 3d + 4d³) dd from 0 to 1/2, which is 3/8. A grid of 1000 distances is as good as
-// 1/2000.
-func TestProbabilities(t *testing.T) {
-	t.Parallel()
-	uniform := beta{1, 1}
-	for _, c := range []struct {
-		target  float64
-		n       int
-		beliefs []beta
-		want    float64 // of the first
-	}{
-		{.5, 1, []beta{uniform, {2, 2}}, 3. / 8},
-		{.5, 1, []beta{{2, 2}, uniform}, 5. / 8},
-		{.5, 2, []beta{uniform, {2, 2}}, 1},
-		{.5, 2, []beta{uniform, uniform, uniform}, 2. / 3},
-		{.25, 1, []beta{uniform, uniform, uniform, uniform}, 1. / 4},
-		{.5, 1, slices.Repeat([]beta{uniform}, 400), 1. / 400},
-		{.5, 1, []beta{uniform, {0, 1}}, 1},
-		{.5, 1, []beta{{1, 0}, uniform}, 0},
-		{0, 1, []beta{{0, 1}, uniform}, 1},
-		{1, 1, []beta{{1, 0}, uniform}, 1},
-		{1, 1, []beta{{0, 1}, uniform}, 0},
-	} {
-		s := settings()
-		s.Target = c.target
-		terms, err := New(s, 1).Explain(stateOf(c.beliefs...), 4, c.n, curriculum.Selection{TaskID: "q0"})
-		tolerance := 1e-5
-		if c.want == 0 || c.want == 1 { // where all mass is at one distance
-			tolerance = 6e-4
-		}
-		if err != nil || math.Abs(terms[len(terms)-1].Value-c.want) > tolerance {
-			t.Errorf("target %v, the nearest %d of %d: %+v, %v; want %v", c.target, c.n, len(c.beliefs), terms, err, c.want)
-		}
-	}
-}
-
 // FlipTS Thm. 1 (FlipTS App. B): with K observed questions and N ≫ B others that have
 // the prior, the expected number of observed questions in a batch goes to 0 as
 // K·B/N times the ratio of the densities at the target (FlipTS Eq. 6).
