@@ -115,7 +115,7 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff(map[string]children{"a/0": {3, .6, .32}}, made, near, cmp.AllowUnexported(children{})); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if m := p.Metrics(state); m["programs"] != 5 || m["parents"] != 1 || m["improve"] != 5 {
+	if m := p.Metrics(state); m["programs"] != 5 || m["parents"] != 1 || m["improve"] != 5 || math.Abs(m["score_mean"]-.72) > 1e-12 { // of .8, .6, .2, 1 and 1
 		t.Errorf("metrics %v", m)
 	}
 	state.Stats[0].Name = "alpha"

@@ -182,6 +182,12 @@ func TestExplain(t *testing.T) {
 	if diff := cmp.Diff(want, terms, near); diff != "" || err != nil {
 		t.Errorf("terms (-want +got): %v\n%s", err, diff)
 	}
+	selections, err := p.Next(stateOf(5), 5, 64, []string{"a", "b", "c", "d"})
+	for _, s := range selections {
+		if s.TaskID == "b" && math.Abs(s.Probability-.125) > 1e-12 || err != nil {
+			t.Errorf("%+v (%v), want the explained probability", s, err)
+		}
+	}
 	if _, err := p.Explain(stateOf(5), 5, 1, curriculum.Selection{TaskID: "d", SelectedBy: selectedReplay}); err == nil {
 		t.Error("a task without a score is explained")
 	}

@@ -188,3 +188,13 @@ func TestDrawsStay(t *testing.T) {
 		}
 	}
 }
+
+// In a mixture an environment's slots before an iteration are those that it had, not n of each.
+func TestSlotsBefore(t *testing.T) {
+	t.Parallel()
+	ids, before := taskIDs(6), 7
+	all := Tasks(Epochs, 7, curriculum.State{}, 1, 20, ids)
+	if got := Tasks(Epochs, 7, curriculum.State{Before: &before}, 2, 3, ids); !slices.Equal(got, all[7:10]) {
+		t.Errorf("%q, want %q, the eighth slot and on", got, all[7:10])
+	}
+}
