@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 )
 
 // TestGrade: a board of 10 losses has its medals at positions 1, 2 and 4 and its
@@ -149,5 +152,35 @@ func TestNormalise(t *testing.T) {
 	}
 	if Signed(.5, true) != -.5 || Signed(.5, false) != .5 {
 		t.Error("the sign is flipped where lower is better, and nowhere else")
+	}
+}
+
+// A program's score that JSON has no number for is that of a valid submission all the same.
+// Its submissions may have 64 MiB, and 16 bytes for each of its answers.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	c, err := OpenProgram("own", metric.Maximize, 10, Board{})
+	if err != nil || c.MaxBytes() != 64<<20+160 {
+		t.Fatalf("%v; at most %d bytes", err, c.MaxBytes())
+	}
+	path := filepath.Join(t.TempDir(), "s.csv")
+	if err := os.WriteFile(path, []byte("a\n1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ScoreFile(path); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("without its program: %v", err)
+	}
+	for _, score := range []float64{math.NaN(), math.Inf(1), 0.123456} {
+		by := c.By(func([]byte) (float64, error) { return score, nil })
+		r, err := by.Grade(path, time.Time{})
+		if finite := score == 0.123456; err != nil || !r.ValidSubmission || (r.Score != nil) != finite || finite && *r.Score != 0.12346 {
+			t.Errorf("%v: %+v, %v", score, r, err)
+		}
+		if got, err := by.ScoreFile(path); err != nil || got != score && !(math.IsNaN(got) && math.IsNaN(score)) {
+			t.Errorf("not rounded: %v of %v, %v", got, score, err)
+		}
+	}
+	if _, err := c.ScoreFile(path + ".csv"); exitcode.Code(err) != exitcode.Data {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

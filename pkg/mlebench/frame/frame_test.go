@@ -66,6 +66,14 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: %v, want %q", content, err, want)
 		}
 	}
+	for content, rows := range map[string]int{"a\n1\n2\n": 2, "a\n1\n": 1} {
+		if f, err := Read([]byte(content), Bounds{Columns: 1, Rows: rows}); err != nil || f.Rows() != rows {
+			t.Errorf("%q, of as many rows as are allowed: %v", content, err)
+		}
+		if _, err := Read([]byte(content+"3\n"), Bounds{Rows: rows}); err == nil {
+			t.Errorf("%q, of a row more than is allowed, is read", content+"3")
+		}
+	}
 }
 
 // Keys are equal across types where values are; missing ones are last.
@@ -97,6 +105,12 @@ func TestSortedBy(t *testing.T) {
 	ints, floats, texts := read("a\n1\n").Column("a"), read("a\n1.0\n").Column("a"), read("a,b\n\"1 \",x\nx,x\n").Column("a")
 	if ints.Key(0) != floats.Key(0) || ints.Key(0) == texts.Key(0) {
 		t.Errorf("keys %q, %q and %q", ints.Key(0), floats.Key(0), texts.Key(0))
+	}
+	if !ints.Numeric() || !floats.Numeric() || texts.Numeric() {
+		t.Error("which columns are of numbers")
+	}
+	if whole, float := read("a\n10000000000000000\n").Column("a"), read("a\n1e16\n").Column("a"); whole.Key(0) != float.Key(0) {
+		t.Errorf("keys %q and %q of one number", whole.Key(0), float.Key(0))
 	}
 	large := read("a\n9007199254740993\n9007199254740992\n").Column("a")
 	if large.Key(0) == large.Key(1) {

@@ -220,6 +220,31 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestDefaults: a program has the five minutes of ExIt App. A.4; all of it is in READMEs of tasks.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	var c Config
+	c.SetDefaults()
+	want := Config{
+		Split: "train", Leaderboard: Leaderboard{Of: "people"}, Program: Program{Tables: "pandas", WallSeconds: 600, MemoryMB: 4096, Processes: 64},
+		Limits: Limits{WallSeconds: 300, MemoryMB: 4096, Processes: 64, FileMB: 1024, DiskMB: 2048},
+	}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDescribeTabs: a file of .tsv is described as a table too.
+func TestDescribeTabs(t *testing.T) {
+	t.Parallel()
+	var tabs, commas strings.Builder
+	describeTabs(&tabs, strings.NewReader("x\ty\n1\ta\n2\tb\n"), false)
+	describeTable(&commas, strings.NewReader("x,y\n1,a\n2,b\n"), false)
+	if tabs.String() != commas.String() || tabs.String() == "" {
+		t.Errorf("%q, want %q", tabs.String(), commas.String())
+	}
+}
+
 // TestLayouts: whatever lies where MLE-bench's preparation or MLE-Dojo puts it
 // is found.
 func TestLayouts(t *testing.T) {
@@ -267,6 +292,7 @@ var bad = []struct {
 	{"empty task.yaml", map[string]string{FileName: "# nothing\n"}},
 	{"task.yaml is no YAML", map[string]string{FileName: "metric: [\n"}},
 	{"task.yaml is a list", map[string]string{FileName: "- metric\n"}},
+	{"a competition that is not one of MLE-bench's", map[string]string{FileName: "competition: titanic\n"}},
 	{"unknown field", map[string]string{FileName + ":title:=>titel:": ""}},
 	{"field twice", map[string]string{FileName + ":title: Seeds=>title: Seeds\ntitle: Seeds": ""}},
 	{"unknown metric", map[string]string{FileName + ":accuracy=>acuracy": ""}},
