@@ -55,6 +55,7 @@ func TestLoad(t *testing.T) {
 				t.Fatalf("task %d is %+v", i, task)
 			}
 			check(t, data.Kind, task)
+			heldOut(t, data, task, false)
 		}
 		if n := len(tasks.Tasks(env.Train)); n != data.Longest*data.Train {
 			t.Fatalf("%d tasks", n)
@@ -64,8 +65,17 @@ func TestLoad(t *testing.T) {
 				t.Fatalf("held-out task %d: %+v", i, task)
 			}
 			check(t, data.Kind, task)
+			heldOut(t, data, task, true)
 		}
 	})
+}
+
+// heldOut checks that a hash of the question decides the split of a task, but for those of one
+// digit, of which a split may have none.
+func heldOut(t *rapid.T, data *Data, task env.Task, want bool) {
+	if task.Level > 1 && env.HeldOut("lathe/digits/split\n"+task.Question, data.TestShare) != want {
+		t.Fatalf("%+v is of the wrong split", task)
+	}
 }
 
 // check computes an answer in another way: from sums by schoolbook, digit by digit.
@@ -88,7 +98,7 @@ func check(t *rapid.T, kind string, task env.Task) {
 		}
 		want += fmt.Sprint(carry)
 	}
-	if task.Answer != want || len(first) != task.Level {
+	if task.Answer != want || len(first) != task.Level || first[0] == '0' && kind != "add" || strings.HasSuffix(first, "0") && kind == "add" {
 		t.Fatalf("%+v: want the answer %s", task, want)
 	}
 	if _, ok := new(big.Int).SetString(want, 10); !ok {
@@ -114,6 +124,9 @@ func TestDrawsStay(t *testing.T) {
 	many := questions(more, 1)
 	if diff := cmp.Diff(few, []string{many[0], many[1], many[3], many[4]}); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"221691505+984814526", "633295293+225297626", "323618554+011503467", "654100599+638189157"}, few); diff != "" {
+		t.Errorf("what a seed draws is drawn in every run with it (-want +got):\n%s", diff)
 	}
 	if cmp.Equal(few, questions(data, 2)) {
 		t.Error("two seeds draw the same")
@@ -162,23 +175,47 @@ func TestDemonstration(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	for want, spoil := range map[string]func(*Settings, *Data){
-		"env.prompt":      func(s *Settings, _ *Data) { s.Prompt = "=" },
-		"data.kind":       func(_ *Settings, d *Data) { d.Kind = "multiply" },
-		"data.longest":    func(_ *Settings, d *Data) { d.Longest = 1000 },
-		"data.train":      func(_ *Settings, d *Data) { d.Train = 0 },
-		"data.lengths.1":  func(_ *Settings, d *Data) { d.Lengths = []int{3, 0} },
-		"data.test_share": func(_ *Settings, d *Data) { d.TestShare = 1 },
+	for _, c := range []struct {
+		want  string // the field that is refused; empty for none
+		spoil func(*Settings, *Data)
+	}{
+		{"", func(*Settings, *Data) {}},
+		{"", func(_ *Settings, d *Data) { d.Longest, d.Train, d.Test, d.Lengths = 1, 1, 0, []int{1, 999} }},
+		{"", func(_ *Settings, d *Data) { d.Longest = 999 }},
+		{"env.prompt", func(s *Settings, _ *Data) { s.Prompt = "=" }},
+		{"data.kind", func(_ *Settings, d *Data) { d.Kind = "multiply" }},
+		{"data.longest", func(_ *Settings, d *Data) { d.Longest = 1000 }},
+		{"data.longest", func(_ *Settings, d *Data) { d.Longest = 0 }},
+		{"data.train", func(_ *Settings, d *Data) { d.Train = 0 }},
+		{"data.test", func(_ *Settings, d *Data) { d.Test = -1 }},
+		{"data.lengths.1", func(_ *Settings, d *Data) { d.Lengths = []int{3, 0} }},
+		{"data.lengths.0", func(_ *Settings, d *Data) { d.Lengths = []int{1000} }},
+		{"data.test_share", func(_ *Settings, d *Data) { d.TestShare = 1 }},
+		{"data.test_share", func(_ *Settings, d *Data) { d.TestShare = 0 }},
 	} {
 		settings, data, err := env.Defaults(Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spoil(settings.(*Settings), data.(*Data))
-		c := config.NewChecker(data)
-		validate(c, settings.(*Settings), data.(*Data))
-		if err := c.Err("recipe"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+		c.spoil(settings.(*Settings), data.(*Data))
+		checker := config.NewChecker(data)
+		validate(checker, settings.(*Settings), data.(*Data))
+		if err := checker.Err("recipe"); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want+":") {
+			t.Errorf("%q: %v", c.want, err)
+		}
+	}
+	// As many problems are measured as are held out, 2 of 3 lengths each, and no more.
+	for problems, fits := range map[int]bool{6: true, 7: false} {
+		var recipe struct {
+			Evaluation struct {
+				Problems int `yaml:"problems"`
+			} `yaml:"evaluation"`
+		}
+		recipe.Evaluation.Problems = problems
+		checker := config.NewChecker(&recipe)
+		validate(checker, &Settings{"{question}="}, &Data{Kind: "add", Longest: 1, Train: 1, Lengths: []int{1, 2, 3}, Test: 2, TestShare: .2})
+		if err := checker.Err("recipe"); (err == nil) != fits {
+			t.Errorf("%d problems of evaluation: %v", problems, err)
 		}
 	}
 	if _, err := load(&Data{Kind: "copy", Longest: 1, Train: 1, Lengths: []int{2, 2}, Test: 1, TestShare: .5}, 1); exitcode.Code(err) != exitcode.Usage {
