@@ -50,6 +50,8 @@ func TestScores(t *testing.T) {
 		{"jigsaw-toxic-comment-classification-challenge", "id,toxic,severe_toxic,obscene,threat,insult,identity_hate / a,0,0,0,0,0,0 / b,1,1,1,1,1,1", "id,toxic,severe_toxic,obscene,threat,insult,identity_hate,more / a,0,0,0,0,0,1,1 / b,1,1,1,1,1,0,1", "7 columns"},
 		{"alaska2-image-steganalysis", "Id,Label / a,0 / b,1", "Id,Label / a,7 / b,7", 0.82 / 1.4}, // the diagonal: 2·0.32 + 0.18
 		{"alaska2-image-steganalysis", "Id,Label / a,0 / b,1", "Id,Label / a,-7 / b,7", 1.0},
+		// From (1/2, 0) to (1, 1), past 0.4 at x = 0.7: 0.8·0.4 + 0.6·0.15.
+		{"alaska2-image-steganalysis", "Id,Label / a,0 / b,1 / c,0", "Id,Label / a,9 / b,7 / c,7", 0.41 / 1.4},
 		// Of the comments with and without an identity, the harmless one without is called toxic.
 		{"jigsaw-unintended-bias-in-toxicity-classification", "id,toxicity," + ids + " / 1,0.5" + nine("1") + " / 2,0.4" + nine("0.5") + " / 3,1" + nine("") + " / 4,0" + nine("0.4"), "id,prediction / 1,5 / 2, / 3,0.5 / 4,0.7", (0.75 + 1 + 1 + 0.5) / 4},
 		{"jigsaw-unintended-bias-in-toxicity-classification", "id,toxicity," + ids + " / 1,1" + nine("1") + " / 2,0" + nine("1"), "id,prediction,toxicity / 1,1,1 / 2,0,0", "one of them"},
@@ -72,10 +74,14 @@ func TestScores(t *testing.T) {
 		{"spaceship-titanic", "PassengerId,Transported / a,True / b,False", "PassengerId,Transported / a,yes / b,no", "texts and numbers"},
 		{"spaceship-titanic", "PassengerId,Transported / a,True / b,False", "PassengerId,Transported / a,1 / b,1", 0.5},
 		{"paddy-disease-classification", "image_id,label / a,x / b,y / c,z", "image_id,label / a,x / b, / c,y", 1.0 / 3},
+		{"paddy-disease-classification", "image_id,label / a,x / b,y / c,z", "image_id,label / a,1 / b,2 / c,3", 0.0},
+		{"paddy-disease-classification", "image_id,label / a,x / b,y / c,z", "image_id,label / a,1 / b,2 / c,2", 0.0},
+		{"paddy-disease-classification", "image_id,label / a,x / b,y / c,y", "image_id,label / a,1 / b,2 / c,3", 0.0},
 		{"plant-seedlings-classification", "file,species / a,x / b,y / c,z", "file,species / a,1 / b,2 / c,3", "texts and numbers"},
 		{"text-normalization-challenge-english-language", "id,after / a,NA / b,x / c,x", "id,after / a, / b,x / c,X", 2.0 / 3},
 		{"inaturalist-2019-fgvc6", "id,predicted / a,1 / b,2", "id,predicted / a,1 9 / b,3 2", 0.5},
 		{"inaturalist-2019-fgvc6", "id,predicted / a,1 / b,2", "id,predicted / a,1.0 / b,3", "fractions"},
+		{"inaturalist-2019-fgvc6", "id,predicted / a,1 / b,2", "id,predicted / a,1 2 / b,", "it is empty"},
 		// Grades 0, 1, 2: one pair is one apart, and 6 is expected.
 		{"aptos2019-blindness-detection", "id_code,diagnosis / a,0 / b,1 / c,2 / d,2", "id_code,diagnosis / d,2 / a,0 / b,2 / c,2", 5.0 / 6},
 		{"aptos2019-blindness-detection", "id_code,diagnosis / a,0 / b,4", "id_code,diagnosis / a,0 / b,1 / b,1", "3"},
@@ -83,6 +89,10 @@ func TestScores(t *testing.T) {
 		{"nfl-player-contact-detection", "contact_id,contact / a,1 / b,0", "contact_id,contact / a,1 / b,1", 0.0},
 		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,1 / c,2", "Id,Predicted / a,1.9 / b,2 / c,2", 2.0 / 3},
 		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,2", "Id,Predicted / a,1 / b,x", "not a whole number"},
+		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,20", "Id,Predicted / a,1 / b,2_0", 1.0},
+		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,20", "Id,Predicted / a,1 / b,2__0", "not a whole number"},
+		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,20", "Id,Predicted / a,1 / b,_20", "not a whole number"},
+		{"herbarium-2020-fgvc7", "Id,Predicted / a,1 / b,20", "Id,Predicted / a,1 / b,20_", "not a whole number"},
 		{"plant-pathology-2021-fgvc8", "image,labels / a,p q / b,r", "image,labels / a,p p s / b,", 0.5},
 		{"imet-2020-fgvc7", "id,attribute_ids / a,1 2 / b,3", "id,attribute_ids / a,1 / b,3", "must be of texts"},
 		{"hotel-id-2021-fgvc8", "image,hotel_id / a,7 / b,8", "image,hotel_id / a,9 7 7 / b,8 9", 0.75},
@@ -106,6 +116,11 @@ func TestScores(t *testing.T) {
 		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,2,2", "id,predicted / a,2 1 1 1", "not in order"},
 		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,2,2", "id,predicted / a,1 2 2 1", "overlap"},
 		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,2,2", "id,predicted / a,1 1 3", 0.5}, // the length 1 for both
+		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,131073,1", "id,predicted / a,1 1", "an image of 1 by 131073"},
+		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,1,131073", "id,predicted / a,1 1", "an image of 131073 by 1"},
+		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,-1,2", "id,predicted / a,1 1", "an image of 2 by -1"},
+		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,2,-1", "id,predicted / a,1 1", "an image of -1 by 2"},
+		{"hubmap-kidney-segmentation", "id,encoding,width_pixels,height_pixels / a,1 2,131072,131072", "id,predicted / a,1 1", "an image of 131072 by 131072"},
 		{"google-research-identify-contrails-reduce-global-warming", "record_id,encoded_pixels,height,width / 1,1 3,2,2 / 2,-,2,2", "record_id,encoded_pixels / 1,1 1 / 2,4 1", 0.4},
 		{"google-research-identify-contrails-reduce-global-warming", "record_id,encoded_pixels,height,width / 1,-,2,2", "record_id,encoded_pixels / 1,-", nan},
 		{"google-research-identify-contrails-reduce-global-warming", "record_id,encoded_pixels,height,width / 1,1 1,2,2 / 2,-,2,2", "record_id,encoded_pixels / 1,1 1 / 2,", "empty cells"},
@@ -117,6 +132,9 @@ func TestScores(t *testing.T) {
 		// One pixel beside the true one, in images of height 2: half a side, of √3.
 		{"uw-madison-gi-tract-image-segmentation", "id,class,predicted,image_width,image_height / c_day1_slice_1,x,1 1,2.0,2.0 / c_day1_slice_1,y,,2.0,2.0", "id,class,predicted / c_day1_slice_1,x,2 1 / c_day1_slice_1,y,", 0.6 * (1 - 0.5/math.Sqrt(3))},
 		{"uw-madison-gi-tract-image-segmentation", "id,class,predicted,image_width,image_height / c_day1_slice_1,x,1 1,2,2 / c_day1_slice_2,x,1 1,2,2", "id,class,predicted / c_day1_slice_1,x,1 1 / c_day1_slice_2,x,1 1", 1.0},
+		// Ten pixels for one, the farthest nine of eleven away; eleven for one are as far as it goes.
+		{"uw-madison-gi-tract-image-segmentation", "id,class,predicted,image_width,image_height / c_day1_slice_1,x,1 1,11,1", "id,class,predicted / c_day1_slice_1,x,1 10", 0.4*2/11 + 0.6*(1-9.0/11/math.Sqrt(3))},
+		{"uw-madison-gi-tract-image-segmentation", "id,class,predicted,image_width,image_height / c_day1_slice_1,x,1 1,11,1", "id,class,predicted / c_day1_slice_1,x,1 11", 0.4 * 2 / 12},
 
 		{"kuzushiji-recognition", "image_id,labels / p,A 0 0 10 10 A 5 5 10 10 / q,", "image_id,labels / p,A 7 7 B 1 1 / q,A 1 1", 2 * (1.0 / 3) * 0.5 / (1.0/3 + 0.5)},
 		{"kuzushiji-recognition", "image_id,labels / p,A 0 0 10 10", "image_id,labels / p,A 0 5", 0.0},
@@ -126,10 +144,21 @@ func TestScores(t *testing.T) {
 		// The first row of the answers can never be hit.
 		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30", "image_id,PredictionString / i,0 1 0 0 10 10 1 1 20 20 30 30", 0.5},
 		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10", "image_id,PredictionString / j,0 1 0 0 10 10", "not asked for"},
+		// The corners are taken for a corner and sides: 30·12 of 30·30 is 0.4, which is enough;
+		// 30·11 of 900 + 440 - 330 is not, and 30·13 of 900 is.
+		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30", "image_id,PredictionString / i,1 1 20 20 30 12", 0.5},
+		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30", "image_id,PredictionString / i,1 1 20 20 40 11", 0.0},
+		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30", "image_id,PredictionString / i,1 1 20 20 30 13", 0.5},
+		// The best of two boxes is hit, which leaves the other (0.42 of it) to the next finding.
+		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30 / i,1,25,25,35,35", "image_id,PredictionString / i,0 1 0 0 10 10 1 0.9 25 25 35 35 1 0.8 20 20 30 20", 0.5},
+		// Classes whose boxes have areas below 0 do not count.
+		{"vinbigdata-chest-xray-abnormalities-detection", "image_id,class_id,x_min,y_min,x_max,y_max / i,0,0,0,10,10 / i,1,20,20,30,30 / i,2,30,20,20,30 / i,3,30,20,20,30 / i,4,30,20,20,30 / i,5,30,20,20,30", "image_id,PredictionString / i,1 1 20 20 30 30", 0.5},
 		// Shifted by a tenth of its length: 9/11 is over 0.5 to 0.8.
 		{"3d-object-detection-for-autonomous-vehicles", "Id,PredictionString / s,1 1000 2000 0 2 10 2 1.5707963267948966 car", "Id,PredictionString / s,1 1000 2001 0 2 10 2 1.5707963267948966 car", 0.7},
 		{"3d-object-detection-for-autonomous-vehicles", "Id,PredictionString / s,1 0 0 0 2 10 2 0 car / r,1 0 0 0 2 10 2 0 car", "Id,PredictionString / s, / r,0.9 0 50 0 2 10 2 0 car 0.5 0 0 0 2 10 2 3.141592653589793 car 0.4 0 0 0 0 0 0 0 bus", 0.25},
 		{"3d-object-detection-for-autonomous-vehicles", "Id,PredictionString / s,1 0 0 0 2 10 2 0 car", "Id,PredictionString / s,1 0 0 0 2 0 2 0 car", "not above 0"},
+		{"3d-object-detection-for-autonomous-vehicles", "Id,PredictionString / s,1 0 0 0 2 10 2 0 car", "Id,PredictionString / s,1 0 0 0 0 10 2 0 car", "not above 0"},
+		{"3d-object-detection-for-autonomous-vehicles", "Id,PredictionString / s,1 0 0 0 2 10 2 0 car", "Id,PredictionString / s,1 0 0 0 2 10 0 0 car", "not above 0"},
 
 		{"new-york-city-taxi-fare-prediction", "key,fare_amount / a,1 / b,2", "key,fare_amount / z,5 / y,1", math.Sqrt(4.5)},
 		{"nomad2018-predict-transparent-conductors", "id,formation_energy_ev_natom,bandgap_energy_ev / 1,0,0 / 2,0,0", "formation_energy_ev_natom,bandgap_energy_ev / 0,1.718281828459045 / 0,1.718281828459045", 0.5},
@@ -144,6 +173,7 @@ func TestScores(t *testing.T) {
 		{"stanford-covid-vaccine", "id_seqpos,reactivity,deg_Mg_pH10,deg_Mg_50C,keep / a,0,0,0,False / b,1,1,1,True", "id_seqpos,reactivity,deg_Mg_pH10,deg_pH10,deg_Mg_50C,deg_50C / b,9,9,9,9,9 / a,3,3,0,3,0", 2.0},
 		{"osic-pulmonary-fibrosis-progression", "Patient,FVC,Patient_Week / p,2000,p_-1 / p,2000,p_10 / p,2000,p_2 / p,2000,p_3 / p,,p_4", "Patient_Week,FVC,Confidence / p_-1,0,0 / p_10,1900,100 / p_4,1,1", -math.Sqrt2 - math.Log(100*math.Sqrt2)},
 		{"osic-pulmonary-fibrosis-progression", "Patient,FVC,Patient_Week / p,2000,p_1", "Patient_Week,FVC,Confidence / p_2,1,1", "not asked for"},
+		{"osic-pulmonary-fibrosis-progression", "Patient,FVC,Patient_Week / p,2000,p_1", "Patient_Week,FVC,Confidence / p_1,1,1 / p_1,1,1", "there twice"},
 		{"icecube-neutrinos-in-deep-ice", "event_id,azimuth,zenith / 1,0,1.5707963267948966", "event_id,azimuth,zenith / 1,1.5707963267948966,1.5707963267948966", math.Pi / 2},
 		{"icecube-neutrinos-in-deep-ice", "event_id,azimuth,zenith / 1,0,1", "event_id,azimuth,zenith / 1,True,1", "is not a number"},
 		{"smartphone-decimeter-2022", "tripId,UnixTimeMillis,LatitudeDegrees,LongitudeDegrees / t,1,0,0 / t,2,0,0", "tripId,UnixTimeMillis,LatitudeDegrees,LongitudeDegrees / t,9,0.1,0 / t,8,0.2,0", 6_371_000 * math.Pi / 1800 * (1.5 + 1.95) / 2},

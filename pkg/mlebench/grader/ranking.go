@@ -103,17 +103,15 @@ func weightedAUC(p *pair) (float64, error) {
 			misses += 1 - labels[order[to]]
 		}
 		x2, y2 := x+misses/negatives, y+hits/positives
-		if y2 > y {
-			if y < bend && y2 > bend {
-				middle := x + (x2-x)*(bend-y)/(y2-y)
-				area += 2*(bend-y)*(1-(x+middle)/2) + (y2-bend)*(1-(middle+x2)/2)
-			} else {
-				weight := 1.0
-				if y2 <= bend {
-					weight = 2
-				}
-				area += weight * (y2 - y) * (1 - (x+x2)/2)
+		if y < bend && y2 > bend {
+			middle := x + (x2-x)*(bend-y)/(y2-y)
+			area += 2*(bend-y)*(1-(x+middle)/2) + (y2-bend)*(1-(middle+x2)/2)
+		} else {
+			weight := 1.0
+			if y2 <= bend {
+				weight = 2
 			}
+			area += weight * (y2 - y) * (1 - (x+x2)/2)
 		}
 		x, y, from = x2, y2, to
 	}
