@@ -50,10 +50,16 @@ func TestCheckLinks(t *testing.T) {
 	link("run/loop", "loop", stranger)
 	link("run/nowhere", "../nowhere", stranger)
 	link("theirs/back", "../mine", stranger)
+	link("run/whole", dir, 0)
+	link("run/hop", ".", 0)
+	link("run/circle", "circle", 0)
+	hops := func(n int) string { return "run/" + strings.Repeat("hop/", n) + "report/f" }
 	for name, refused := range map[string]string{
 		"run/index.html": "", "run/new/folder/f": "", "mine/f": "",
 		"run/report/index.html": "report", "run/report": "report", "run/near/f": "near", "run/third/f": "third", "run/chain/f": "report",
 		"run/disk/f": "", "run/own/f": "", "run/disk/back/f": "back",
+		".//run//./report/f": "report", "run/whole/run/report/f": "report",
+		hops(mostLinks): "report", hops(mostLinks + 1): "", "run/circle/f": "", // more links than the kernel follows
 		"run/loop/f": "loop", "run/nowhere/f": "nowhere", "run/disk/../run/report/f": "report",
 	} {
 		path := dir + "/" + name
@@ -64,6 +70,14 @@ func TestCheckLinks(t *testing.T) {
 		if err := Write(path, []byte("x")); refused != "" && err == nil {
 			t.Errorf("%s is written to", name)
 		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, filepath.Join(dir, "run/report/f"))
+	if err != nil || CheckLinks(relative) == nil {
+		t.Errorf("%s, from where this runs: %v", relative, err)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "mine"))
 	if err != nil || len(left) != 1 { // f, by the link that is ours

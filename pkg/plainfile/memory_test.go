@@ -43,6 +43,14 @@ func TestAvailable(t *testing.T) {
 	want(100)
 	put("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 300\nactive_file 200\n")
 	want(600)
+	if err := os.Remove(filepath.Join(root, "proc/meminfo")); err != nil {
+		t.Fatal(err)
+	}
+	want(600) // that of the group alone
+	put("sys/fs/cgroup/a/memory.current", "400\n")
+	want(3000) // pages of files are more than what is used
+	put("sys/fs/cgroup/a/memory.current", "4000\n")
+	want(0)
 }
 
 // A sparse file has any size.

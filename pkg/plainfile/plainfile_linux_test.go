@@ -67,3 +67,21 @@ func TestOpenRefuses(t *testing.T) {
 		t.Errorf("a missing file is not fs.ErrNotExist: %v", err)
 	}
 }
+
+// TestReadFields: none where there is no file, and what is no object is an error of the data.
+func TestReadFields(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.json")
+	if fields, err := ReadFields(path, 100); fields != nil || err != nil {
+		t.Errorf("no file: %v, %v", fields, err)
+	}
+	for text, want := range map[string]int{`{"a": 1, "b": {}}`: 2, `{}`: 0, `[1]`: -1, `{`: -1} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		fields, err := ReadFields(path, 100)
+		if want < 0 && exitcode.Code(err) != exitcode.Data || want >= 0 && (err != nil || len(fields) != want) {
+			t.Errorf("%s: %v, %v", text, fields, err)
+		}
+	}
+}

@@ -36,13 +36,18 @@ func TestStrict(t *testing.T) {
 		"{\"a\": {\"b\": 1}, \"\xff\": 1}":  "it is not UTF-8",
 		`{"list": [{}, {"e": [], "g": 1}]}`: `there is no field "g": the fields are e, f`,
 		`{"list": [{"e": 1}]}`:              `"list.e" has a number where a list must be`,
+		`{"a": {"b": 1}}}`:                  `'}' at byte 16 does not belong there`,
+		`x`:                                 `'x' at byte 1 does not belong there`,
+		`[1]`:                               "it has a list where an object must be",
+		`{"Secret": 1}`:                     `there is no field "Secret": the fields are a, list`,
 		`{"arguments": {}, "args": 1}`:      `there is no field "arguments": the fields are a, list`,
 	} {
 		var v struct {
 			A struct {
 				B int `json:"b"`
 			} `json:"a"`
-			List []*struct {
+			Secret int `json:"-"`
+			List   []*struct {
 				E []string `json:"e"`
 				F bool     `json:"f,omitempty"`
 			} `json:"list"`

@@ -3,6 +3,7 @@ package rng
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -83,6 +84,9 @@ func TestPinnedStream(t *testing.T) {
 	}
 	if got, want := s.Float32(4), float32(uint32(pinned&math.MaxUint32)>>8)/(1<<24); got != want {
 		t.Errorf("Float32 = %v, want %v", got, want)
+	}
+	if got, want := fmt.Sprintf("%.12f", s.Normal(4)), "0.036363236102"; got != want { // by Python's math, of the same 64 bits
+		t.Errorf("Normal = %s, want %s", got, want)
 	}
 	if got, want := s.Permutation(0, 8), []int{5, 7, 1, 0, 3, 4, 2, 6}; !slices.Equal(got, want) {
 		t.Errorf("Permutation = %v, want %v", got, want)
@@ -220,5 +224,47 @@ func BenchmarkFloat64(b *testing.B) {
 	}
 	if sum < 0 {
 		b.Fatal(sum)
+	}
+}
+
+// The keys of ten rounds are those that philox adds up.
+func TestPhiloxKeys(t *testing.T) {
+	t.Parallel()
+	keys := PhiloxKeys([2]uint32{5, math.MaxUint32})
+	for round, got := range keys {
+		if want := [2]uint32{5 + uint32(round)*0x9E3779B9, math.MaxUint32 + uint32(round)*0xBB67AE85}; got != want {
+			t.Errorf("round %d: %08x, want %08x", round, got, want)
+		}
+	}
+}
+
+// A choice among none is a mistake of the program.
+func TestIntNOfNone(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("an integer below 0 was drawn")
+		}
+	}()
+	Stream{}.IntN(0, 0)
+}
+
+// A million normal numbers have the moments 0, 1, 0 and 3, within five standard errors: of n
+// numbers those are √(1/n), √(2/n), √(15/n) and √(96/n).
+func TestNormalMoments(t *testing.T) {
+	t.Parallel()
+	const n = 1_000_000
+	var sums [4]float64
+	s := New(3, PurposeTest, 0, "normal", 0)
+	for i := range uint64(n) {
+		x := s.Normal(i)
+		for k, power := 0, x; k < 4; k, power = k+1, power*x {
+			sums[k] += power
+		}
+	}
+	for k, want := range []struct{ moment, variance float64 }{{0, 1}, {1, 2}, {0, 15}, {3, 96}} {
+		if got := sums[k] / n; math.Abs(got-want.moment) > 5*math.Sqrt(want.variance/n) {
+			t.Errorf("moment %d is %v, want %v", k+1, got, want.moment)
+		}
 	}
 }
