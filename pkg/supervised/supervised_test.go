@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/supervised"
@@ -60,6 +61,7 @@ func TestForms(t *testing.T) {
 		{"Alpaca without input", `{"instruction": "a", "input": "", "output": "c"}`, "u:a |a:c", nil},
 		{"fields", `{"question": "a?", "answer": 7, "messages": 1}`, "u:a? Think. |a:7", named},
 		{"a system message", `{"prompt": "a", "completion": "b"}`, "s:Be short. u:a |a:b", system},
+		{"a system message before what is all learned from", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, "s:Be short. u:a a:b", system},
 		{"one of its own", `{"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, "s:x u:a a:b", system},
 	} {
 		d, err := read(t, t.TempDir(), "a.jsonl", c.row+"\n", c.edit)
@@ -152,5 +154,45 @@ func TestHeldOut(t *testing.T) {
 	})
 	if _, err := read(t, folder, "a.jsonl", `{"prompt": "a", "completion": "b"}`, func(s *supervised.Settings) { s.TestShare = 0.5 }); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("one row cannot be in both parts: %v", err)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "b.jsonl"), []byte(`{"prompt": "c", "completion": "d"}`), 0o666))
+	d := must.Get(read(t, folder, "a.jsonl", `{"prompt": "a", "completion": "b"}`, func(s *supervised.Settings) { s.TestFiles = []string{"b.jsonl"} }))(t)
+	if len(d.Train) != 1 || len(d.Test) != 1 || shown(d.Test[0]) != "u:c |a:d" || len(d.Inputs) != 2 {
+		t.Errorf("held out are %+v of %+v", d.Test, d)
+	}
+}
+
+// Each setting that is refused, by its field, and those at its bounds that are not.
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want  string // the field; empty for none
+		spoil func(*supervised.Settings)
+	}{
+		{"", func(*supervised.Settings) {}},
+		{"", func(s *supervised.Settings) { s.Prompt, s.Completion = "q", "a" }},
+		{"", func(s *supervised.Settings) { s.TestShare, s.Epochs = .99, .5 }},
+		{"", func(s *supervised.Settings) { s.TestFiles = []string{"b"} }},
+		{"data.files", func(s *supervised.Settings) { s.Files = nil }},
+		{"data.completion", func(s *supervised.Settings) { s.Prompt = "q" }},
+		{"data.completion", func(s *supervised.Settings) { s.Completion = "a" }},
+		{"data.learn", func(s *supervised.Settings) { s.Learn = "none" }},
+		{"data.overlong", func(s *supervised.Settings) { s.Overlong = "cut" }},
+		{"data.epochs", func(s *supervised.Settings) { s.Epochs = -1 }},
+		{"data.test_share", func(s *supervised.Settings) { s.TestShare = 1 }},
+		{"data.test_share", func(s *supervised.Settings) { s.TestShare = -.1 }},
+		{"data.test_share", func(s *supervised.Settings) { s.TestShare, s.TestFiles = .1, []string{"b"} }},
+	} {
+		var recipe struct {
+			Data supervised.Settings `yaml:"data"`
+		}
+		recipe.Data.SetDefaults()
+		recipe.Data.Files = []string{"a"}
+		c.spoil(&recipe.Data)
+		checker := config.NewChecker(&recipe)
+		recipe.Data.Validate(checker, "data")
+		if err := checker.Err("recipe"); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want+":") {
+			t.Errorf("%q: %v", c.want, err)
+		}
 	}
 }
