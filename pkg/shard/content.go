@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"reflect"
+
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // ContentDigest is the SHA-256 of rows without their volatile columns: the
@@ -31,14 +33,16 @@ import (
 // (uint64) and its values; struct as its fields in order, volatile ones left
 // out. The number of rows is a uint64. An absent list is an empty list.
 func ContentDigest[T Row](rows []T) (sum string, hasVolatile bool) {
-	return digestRows(rows, func(c column) bool { return c.volatile })
+	var zero T
+	return digestRows(rows, zero.Schema(), func(c column) bool { return c.volatile })
 }
 
 // ReplayDigest is [ContentDigest] without measured columns either: what a stage
 // that is executed again must come to. hasMeasured says whether there are
 // any.
 func ReplayDigest[T Row](rows []T) (sum string, hasMeasured bool) {
-	sum, _ = digestRows(rows, func(c column) bool {
+	var zero T
+	sum, _ = digestRows(rows, zero.Schema(), func(c column) bool {
 		hasMeasured = hasMeasured || c.measured
 		return c.volatile || c.measured
 	})
@@ -47,11 +51,10 @@ func ReplayDigest[T Row](rows []T) (sum string, hasMeasured bool) {
 
 // digestRows digests the columns that skip does not name, those inside structs
 // included.
-func digestRows[T Row](rows []T, skip func(column) bool) (sum string, skipped bool) {
-	var zero T
+func digestRows[T Row](rows []T, named seal.Schema, skip func(column) bool) (sum string, skipped bool) {
 	d := &digester{sum: sha256.New(), columns: map[reflect.Type][]column{}, skip: skip}
 	d.w = bufio.NewWriterSize(d.sum, 1<<16)
-	d.text(fmt.Sprintf("lathe-rows/1\n%s\n", zero.Schema()))
+	d.text(fmt.Sprintf("lathe-rows/1\n%s\n", named))
 	columns := d.kept(reflect.TypeFor[T]())
 	for _, c := range columns {
 		d.text(fmt.Sprintf("%s %s\n", c.name, d.typeText(c.typ)))

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -129,6 +130,7 @@ type column struct {
 	index    int // of the struct field
 	volatile bool
 	measured bool
+	since    int // minor version of the schema that added it; 0 where it is not on record
 	typ      reflect.Type
 }
 
@@ -138,9 +140,18 @@ func columnsOf(t reflect.Type) []column {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
-		columns = append(columns, column{
-			name: name, index: i, volatile: field.Tag.Get("lathe") == "volatile", measured: field.Tag.Get("lathe") == "measured", typ: field.Type,
-		})
+		c := column{name: name, index: i, typ: field.Type}
+		for word := range strings.SplitSeq(field.Tag.Get("lathe"), ",") {
+			switch minor, added := strings.CutPrefix(word, "since="); {
+			case added:
+				c.since, _ = strconv.Atoi(minor) // TestSince
+			case word == "volatile":
+				c.volatile = true
+			case word == "measured":
+				c.measured = true
+			}
+		}
+		columns = append(columns, c)
 	}
 	return columns
 }

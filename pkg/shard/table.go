@@ -62,10 +62,13 @@ func Encode[T Row](rows []T, meta map[string]string) ([]byte, error) {
 }
 
 // encodeTable writes the Parquet file.
-func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) (err error) {
-	defer codec.Recovered(&err)
+func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) error {
 	var zero T
-	schema := parquet.SchemaOf(zero)
+	return encodeAs(w, parquet.SchemaOf(zero), zero.Schema(), rows, meta)
+}
+
+func encodeAs[T any](w io.Writer, schema *parquet.Schema, named seal.Schema, rows []T, meta map[string]string) (err error) {
+	defer codec.Recovered(&err)
 	options := []parquet.WriterOption{
 		schema,
 		parquet.CreatedBy("lathe", "1", "0"),
@@ -73,7 +76,7 @@ func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) (err erro
 		parquet.DataPageVersion(2),
 		parquet.MaxRowsPerRowGroup(rowsPerRowGroup),
 		parquet.PageBufferSize(bytesPerPage),
-		parquet.KeyValueMetadata(codec.SchemaKey, zero.Schema().String()),
+		parquet.KeyValueMetadata(codec.SchemaKey, named.String()),
 	}
 	for _, path := range textColumns(schema) {
 		options = append(options, parquet.SkipPageBounds(path...), parquet.SkipPageStatistics(path...))

@@ -16,8 +16,9 @@ import (
 
 // takeScores seals the scores that another run has of a task, if the run takes them and
 // they are of the same responses: everything that they were made from has the same
-// content here. What a program takes, in seconds, and what a server says is another thing
-// each time, and a run that takes its scores comes to the bytes of the other all the same.
+// content here, or had it before columns were added to its table. What a program takes, in
+// seconds, and what a server says is another thing each time, and a run that takes its scores
+// comes to the bytes of the other all the same.
 func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, output string) (bool, error) {
 	if w.Run.Identity.Scores == "" {
 		return false, nil
@@ -46,10 +47,16 @@ func (w *Worker) takeScores(ctx context.Context, job stage.Job, t graph.Task, ou
 			return false, err
 		}
 		if here.ContentSHA256 != input.ContentSHA256 {
-			w.Log("%s is scored again: %s is not that of %q", t, input.Path, from.Dir)
-			return false, nil
+			had, err := shard.HadContent(ctx, w.Run.Dir.Join(input.Path), input.ContentSHA256, w.Run.Graph.Reading(0))
+			if err != nil {
+				return false, err
+			}
+			if !had {
+				w.Log("%s is scored again: %s is not that of %q", t, input.Path, from.Dir)
+				return false, nil
+			}
 		}
-		cited = append(cited, input)
+		cited = append(cited, seal.Input{Path: input.Path, ContentSHA256: here.ContentSHA256})
 	}
 	job.EnvironmentInputs = nil // they are among those of the other run
 	m := job.Manifest(was.Stage, t.Iteration, t.Shard, w.Run.Graph.Shards(t.Node), started, cited...)
