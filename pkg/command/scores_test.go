@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,13 @@ func TestTakenScores(t *testing.T) {
 		t.Errorf("with the scores of another run the policy is %s, its is %s\n%s", got, want, said)
 	}
 	ran(t, filepath.Join(folder, "taken"))
+	says := func(name, want string) {
+		t.Helper()
+		if text := lathe(t, exitcode.OK, "report", filepath.Join(folder, name)).stdout; !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("the report of the run %q does not say %q:\n%s", name, want, text)
+		}
+	}
+	says("taken", `(?m)^taken +\d+ of \d+ score files as in `+regexp.QuoteMeta(first)+"$")
 	lathe(t, exitcode.OK, "verify", filepath.Join(folder, "taken"))
 	lathe(t, exitcode.OK, "replay", filepath.Join(folder, "taken"), "--stage", "score", "--iter", "1")
 
@@ -85,4 +93,5 @@ func TestTakenScores(t *testing.T) {
 	if _, said := carry("in part", "--scores", first); !strings.Contains(said, "score-000002-00000 is scored again") {
 		t.Errorf("it is not reported that a task is scored again:\n%s", said)
 	}
+	says("in part", `(?m)^taken +\d+ of \d+ score files as in .*; why the others were scored again: lathe logs RUN --stage score$`)
 }

@@ -324,7 +324,7 @@ func (f *findings) account(ctx context.Context) error {
 			f.missing(fmt.Sprintf("no %s task is done", count.stage), "tokens."+count.key)
 		}
 	}
-	f.WarmStartLoss = warmStartLoss(f.tasks)
+	f.WarmStartLoss, f.ScoresTaken = warmStartLoss(f.tasks), scoresTaken(f.tasks, f.Identity.Scores)
 	f.Sandboxes = map[string]int{}
 	for _, t := range f.tasks {
 		switch t.Stage {

@@ -107,6 +107,8 @@ type Summary struct {
 
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 
+	ScoresTaken *ScoresTaken `json:"scores_taken,omitempty"` // of a run that takes the scores of another
+
 	Series []Iteration `json:"iteration_series"`
 
 	PolicyVersion *int              `json:"policy_version"` // the newest that is sealed

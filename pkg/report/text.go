@@ -207,6 +207,13 @@ func (t *textReport) accounts() {
 			rows = append(rows, [2]string{"warning", warning})
 		}
 	}
+	if taken := s.ScoresTaken; taken != nil {
+		words := fmt.Sprintf("%s as in %s", plural.Of(taken.Taken, taken.Files, "score file"), taken.From)
+		if taken.Taken < taken.Files {
+			words += "; why the others were scored again: lathe logs RUN --stage score"
+		}
+		rows = append(rows, [2]string{"taken", words})
+	}
 	for _, warning := range s.Room.Warnings() {
 		rows = append(rows, [2]string{"warning", warning})
 	}
