@@ -64,6 +64,7 @@ var All = []Measure{
 	{Name: "sandboxes", Unit: countUnit, Reads: readsManifests},
 	{Name: "room", Unit: countUnit, Reads: readsManifests},
 	{Name: "reward_audit", Unit: countUnit, Reads: readsManifests},
+	{Name: "scores_taken", Unit: countUnit, Reads: readsManifests},
 	{Name: "iteration_series", Unit: "", Reads: readsManifests + ", iter/*/ledger.parquet"},
 	{Name: "policy_version", Unit: "", Reads: readsManifests},
 

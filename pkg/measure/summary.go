@@ -107,7 +107,7 @@ type Summary struct {
 
 	RewardAudit *RewardAudit `json:"reward_audit"` // of sampled training responses
 
-	ScoresTaken *ScoresTaken `json:"scores_taken,omitempty"` // of a run that takes the scores of another
+	ScoresTaken *ScoresTaken `json:"scores_taken"` // null for a run that takes no scores of another
 
 	Series []Iteration `json:"iteration_series"`
 
