@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -156,36 +157,29 @@ func (c *Column) Key(row int) string {
 	case c.Kind == Int:
 		return "number " + strconv.FormatInt(c.Ints[row], 10)
 	}
-	if v := c.Numbers[row]; math.IsNaN(v) {
+	v := c.Numbers[row]
+	if math.IsNaN(v) {
 		return "missing"
-	} else if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
-		return "number " + strconv.FormatInt(int64(v), 10)
 	}
-	return "number " + strconv.FormatFloat(c.Numbers[row], 'g', -1, 64)
+	return "number " + strconv.FormatFloat(v+0, 'f', -1, 64) // -0 and 0 are equal
 }
 
 // compare orders two rows; missing ones are last.
 func (c *Column) compare(a, b int) int {
-	switch {
-	case c.IsMissing(a) || c.IsMissing(b):
-		return before(c.IsMissing(b), c.IsMissing(a))
+	switch missing := c.IsMissing(a); {
+	case missing != c.IsMissing(b):
+		if missing {
+			return 1
+		}
+		return -1
+	case missing:
+		return 0
 	case c.Kind == Text:
 		return strings.Compare(c.Texts[a], c.Texts[b])
 	case c.Kind == Int:
-		return before(c.Ints[a] < c.Ints[b], c.Ints[a] > c.Ints[b])
+		return cmp.Compare(c.Ints[a], c.Ints[b])
 	}
-	return before(c.Numbers[a] < c.Numbers[b], c.Numbers[a] > c.Numbers[b])
-}
-
-// before is the order of two values of which one may be the first.
-func before(first, second bool) int {
-	switch {
-	case first && !second:
-		return -1
-	case second && !first:
-		return 1
-	}
-	return 0
+	return cmp.Compare(c.Numbers[a], c.Numbers[b])
 }
 
 func (c *Column) take(rows []int) *Column {

@@ -28,6 +28,7 @@ func TestRead(t *testing.T) {
 		"a\n99999999999999999999\n1.5\n":   "a text: 99999999999999999999 1.5",
 		"a\n1.5\n99999999999999999999\n":   "a float: 1.5 1e+20",
 		"a\n0.00001\n123456.5\n1e16\n":     "a float: 1e-05 123456.5 1e+16",
+		"a\n0.0001\n0.00012\n1e15\n":       "a float: 0.0001 0.00012 1000000000000000.0",
 		"a\n1_000\n2\n":                    "a text: 1_000 2",
 		"a,b\n\"x,\"\"y\"\"\",\"p\nq\"z\n": "a text: x,\"y\"; b text: p\nqz",
 		"a,b\nx\"y,1\n":                    "a text: x\"y; b int: 1",
@@ -87,10 +88,12 @@ func TestSortedBy(t *testing.T) {
 		return f
 	}
 	for content, want := range map[string][]string{
-		"id,v\n10,a\n9,b\n10,c\n":         {"b", "a", "c"},
-		"id,v\n10.5,a\n9,b\n,c\n-inf,d\n": {"d", "b", "a", "c"},
-		"id,v\nx10,a\nx9,b\n,c\nX,d\n":    {"d", "a", "b", "c"},
-		"id,v\nTrue,a\nFalse,b\n":         {"b", "a"},
+		"id,v\n10,a\n9,b\n10,c\n":                        {"b", "a", "c"},
+		"id,v\n10.5,a\n9,b\n,c\n-inf,d\n":                {"d", "b", "a", "c"},
+		"id,v\nx10,a\nx9,b\n,c\nX,d\n":                   {"d", "a", "b", "c"},
+		"id,v\nTrue,a\nFalse,b\n":                        {"b", "a"},
+		"id,v\n,a\n2.5,b\n,c\n1.5,d\n":                   {"d", "b", "a", "c"},
+		"id,v\n9007199254740993,a\n9007199254740992,b\n": {"b", "a"},
 	} {
 		f := read(content)
 		var got []string
@@ -105,6 +108,12 @@ func TestSortedBy(t *testing.T) {
 	ints, floats, texts := read("a\n1\n").Column("a"), read("a\n1.0\n").Column("a"), read("a,b\n\"1 \",x\nx,x\n").Column("a")
 	if ints.Key(0) != floats.Key(0) || ints.Key(0) == texts.Key(0) {
 		t.Errorf("keys %q, %q and %q", ints.Key(0), floats.Key(0), texts.Key(0))
+	}
+	if zero, negative := read("a\n0.0\n").Column("a"), read("a\n-0.0\n").Column("a"); zero.Key(0) != negative.Key(0) || zero.Key(0) != read("a\n0\n").Column("a").Key(0) {
+		t.Errorf("keys %q and %q of zero", zero.Key(0), negative.Key(0))
+	}
+	if !read("a,b\n1,1\n,1\n").Column("a").AnyMissing() || !read("a,b\nx,1\n,1\n").Column("a").AnyMissing() || read("a\nx\n").Column("a").AnyMissing() {
+		t.Error("which columns have missing values")
 	}
 	if !ints.Numeric() || !floats.Numeric() || texts.Numeric() {
 		t.Error("which columns are of numbers")
