@@ -13,7 +13,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// HadContent reports whether a sealed table of plans, responses or tasks has a content digest
+// HadContent reports whether a sealed table of plans, responses, scores or tasks has a content digest
 // of an earlier minor version: whether it would have it if that version had written it.
 func HadContent(ctx context.Context, path, digest string, o seal.Options) (bool, error) {
 	m, sealed, err := seal.Check(ctx, path, o)
@@ -25,6 +25,8 @@ func HadContent(ctx context.Context, path, digest string, o seal.Options) (bool,
 		return had[Instance](ctx, path, digest, o)
 	case Rollout{}.Schema().Name:
 		return had[Rollout](ctx, path, digest, o)
+	case Score{}.Schema().Name:
+		return had[Score](ctx, path, digest, o)
 	case TaskRow{}.Schema().Name:
 		return had[TaskRow](ctx, path, digest, o)
 	}
@@ -41,59 +43,87 @@ func had[T Row](ctx context.Context, path, digest string, o seal.Options) (bool,
 }
 
 // EarlierDigests are the content digests that rows had before columns were added to their
-// table (lathe:"since=MINOR"): one for each earlier minor version, latest first, as long as
-// what it lacked is on record and empty in all rows. A table that is written again has the
+// table (lathe:"since=TABLE/MINOR"): one for each earlier minor version, latest first, as long
+// as what it lacked is on record and empty in all rows. A table that is written again has the
 // content of one that an earlier version of Lathe wrote, where no row uses what was added.
 func EarlierDigests[T Row](rows []T) ([]string, error) {
 	var zero T
+	named := zero.Schema()
 	var digests []string
-	for minor := zero.Schema().Minor - 1; minor >= 0; minor-- {
-		recorded := false
-		for _, c := range columnsOf(reflect.TypeFor[T]()) {
-			if c.since != minor+1 {
-				continue
-			}
-			if recorded = true; !emptyIn(rows, c.index) {
-				return digests, nil
-			}
+	for named.Minor > 0 {
+		added := additions{named, map[reflect.Type][]column{}}
+		if !added.to(reflect.TypeFor[T]()) || added.used(reflect.ValueOf(rows)) {
+			break
 		}
-		if !recorded {
-			return digests, nil
-		}
-		digest, err := digestBefore(rows, minor)
+		named.Minor--
+		digest, err := digestBefore(rows, named)
 		if err != nil {
-			return nil, exitcode.Bugf("encoding %T as in minor version %d: %w", rows, minor, err)
+			return nil, exitcode.Bugf("encoding %T as %s: %w", rows, named, err)
 		}
 		digests = append(digests, digest)
 	}
 	return digests, nil
 }
 
-func emptyIn[T Row](rows []T, field int) bool {
-	for i := range rows {
-		if !reflect.ValueOf(&rows[i]).Elem().Field(field).IsZero() {
-			return false
-		}
-	}
-	return true
+// additions are the columns that a version of a schema added, those inside structs included.
+type additions struct {
+	seal.Schema
+	columns map[reflect.Type][]column // of a row, and of structs in it
 }
 
-// digestBefore is the content digest of rows without the columns that came after a minor
-// version: of their values where a column is volatile, else of the file's bytes, as [Write]
-// has it.
-func digestBefore[T Row](rows []T, minor int) (string, error) {
-	row := reflect.TypeFor[T]()
-	var zero T
-	named := zero.Schema()
-	named.Minor = minor
+func (a additions) of(t reflect.Type) []column {
+	columns, known := a.columns[t]
+	if !known {
+		columns = columnsOf(t)
+		a.columns[t] = columns
+	}
+	return columns
+}
+
+// to reports whether any column of a type was added.
+func (a additions) to(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Slice:
+		return a.to(t.Elem())
+	case reflect.Struct:
+		return slices.ContainsFunc(a.of(t), func(c column) bool { return c.since[a.Name] == a.Minor || a.to(c.typ) })
+	}
+	return false
+}
+
+// used reports whether an added column is not empty somewhere in a value.
+func (a additions) used(v reflect.Value) bool {
+	switch {
+	case !a.to(v.Type()):
+		return false
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			if a.used(v.Index(i)) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(a.of(v.Type()), func(c column) bool {
+		in := v.Field(c.index)
+		return c.since[a.Name] == a.Minor && !in.IsZero() || a.used(in)
+	})
+}
+
+// digestBefore is the content digest of rows without the columns that came after a version of
+// their schema: of their values where a column is volatile, else of the file's bytes, as [Write]
+// has it. Of the latter no struct in a row has got a column so far.
+func digestBefore[T Row](rows []T, named seal.Schema) (string, error) {
+	later := func(c column) bool { return c.since[named.Name] > named.Minor }
 	if _, hasVolatile := ContentDigest[T](nil); hasVolatile {
-		digest, _ := digestRows(rows, named, func(c column) bool { return c.volatile || c.since > minor })
+		digest, _ := digestRows(rows, named, func(c column) bool { return c.volatile || later(c) })
 		return digest, nil
 	}
+	row := reflect.TypeFor[T]()
 	var kept []column
 	var fields []reflect.StructField
 	for _, c := range columnsOf(row) {
-		if c.since <= minor {
+		if !later(c) {
 			kept, fields = append(kept, c), append(fields, row.Field(c.index))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -50,9 +49,9 @@ func TestEarlierDigests(t *testing.T) {
 // grown is a table to which columns were added twice; one column is no content.
 type grown struct {
 	Name   string  `parquet:"name"`
-	Second int32   `parquet:"second" lathe:"since=1"`
+	Second int32   `parquet:"second" lathe:"since=grown/1"`
 	Took   float64 `parquet:"took" lathe:"volatile"`
-	Third  string  `parquet:"third" lathe:"since=2"`
+	Third  string  `parquet:"third" lathe:"since=grown/2"`
 }
 
 func (grown) Schema() seal.Schema { return seal.Schema{Name: "grown", Major: 1, Minor: 2} }
@@ -107,23 +106,50 @@ func TestHadContent(t *testing.T) {
 	}
 }
 
-// TestSince: columns that are added to a table say in which minor version. Those listed were
-// there before that was on record.
+// TestSince: a column that is added to a table says in which of its minor versions. The numbers
+// are of the columns, those in structs included, that were there before that was on record.
 func TestSince(t *testing.T) {
 	t.Parallel()
-	for table, want := range map[Row]int{&Instance{}: 17, &Rollout{}: 24, &Score{}: 18, &LedgerRow{}: 9, &Metric{}: 5, &EvaluationRow{}: 20, &TaskRow{}: 11} {
-		row := reflect.TypeOf(table).Elem()
-		unrecorded, latest := 0, 0
-		for _, c := range columnsOf(row) {
-			if latest = max(latest, c.since); c.since == 0 {
-				unrecorded++
+	for _, c := range []struct {
+		table Row
+		want  int
+	}{{Instance{}, 19}, {Rollout{}, 26}, {Score{}, 36}, {LedgerRow{}, 9}, {Metric{}, 5}, {EvaluationRow{}, 30}, {TaskRow{}, 11}} {
+		named, unrecorded := c.table.Schema(), 0
+		var count func(row reflect.Type)
+		count = func(row reflect.Type) {
+			for row.Kind() == reflect.Slice {
+				row = row.Elem()
 			}
-			if tag := row.Field(c.index).Tag.Get("lathe"); strings.Contains(tag, "since") && c.since == 0 {
-				t.Errorf("%s.%s: the tag %q has no minor version", row.Name(), c.name, tag)
+			if row.Kind() != reflect.Struct {
+				return
+			}
+			for _, c := range columnsOf(row) {
+				if minor, recorded := c.since[named.Name]; !recorded {
+					unrecorded++
+				} else if minor < 1 || minor > named.Minor {
+					t.Errorf("%s of %s was added in minor version %d", c.name, named, minor)
+				}
+				count(c.typ)
 			}
 		}
-		if unrecorded != want || latest > table.Schema().Minor {
-			t.Errorf("%s, minor version %d: %d columns say nothing of when they were added, want %d (lathe:\"since=MINOR\"); the latest is of %d", row.Name(), table.Schema().Minor, unrecorded, want, latest)
+		if count(reflect.TypeOf(c.table)); unrecorded != c.want {
+			t.Errorf("%d columns of %s say nothing of when they were added, want %d: write lathe:\"since=%s/MINOR\" to a new one", unrecorded, named, c.want, named.Name)
 		}
+	}
+}
+
+// What the version before a turn's generate_seconds (220fdddc~1) gave the rows below.
+const earlierScores = "6b54a632596fc5488d1f02d274530ecce9985d75c92df6edde0a5df0cbf24c47"
+
+// TestEarlierScores: score/v2.3 added generate_seconds to the turns of a score.
+func TestEarlierScores(t *testing.T) {
+	t.Parallel()
+	rows := []Score{{InstanceID: "i", Turns: []TurnScore{{Outcome: "ok"}, {Outcome: "wrong", ExecuteSeconds: 2}}}, {InstanceID: "j"}}
+	if got := must.Get(EarlierDigests(rows))(t); !slices.Equal(got, []string{earlierScores}) {
+		t.Errorf("%q, want %q", got, earlierScores)
+	}
+	rows[0].Turns[1].GenerateSeconds = 1
+	if got := must.Get(EarlierDigests(rows))(t); len(got) != 0 {
+		t.Errorf("scores that v2.2 could not have had the digests %q", got)
 	}
 }

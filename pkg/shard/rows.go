@@ -7,7 +7,7 @@ package shard
 // same work (a time, a host); the digest of content leaves it out. One tagged
 // lathe:"measured" may differ too, but later stages learn from it: it is
 // content, and what a replay of its own stage does not compare. One tagged
-// lathe:"since=MINOR" was added in that minor version of its schema: [EarlierDigests].
+// lathe:"since=TABLE/MINOR" was added to a table in that minor version: [EarlierDigests].
 
 // Message is one message of a conversation.
 type Message struct {
@@ -100,10 +100,10 @@ type Instance struct {
 	// the order of an epoch's permutation, so for one it is the probability that
 	// the prompt is a base task at all. 0 where the curriculum states none.
 	Probability float64 `parquet:"probability"`
-	SelectedBy  string  `parquet:"selected_by,dict"`                // rule of the curriculum that drew it: base, buffer …
-	Seed        int64   `parquet:"seed"`                            // the run's seed, so that a row can be sampled by itself
-	Iteration   int32   `parquet:"iteration"`                       // whose plan the row belongs to
-	PartnerID   string  `parquet:"partner_id,dict" lathe:"since=2"` // of kind crossover, the other entry that was selected; empty for none
+	SelectedBy  string  `parquet:"selected_by,dict"`                         // rule of the curriculum that drew it: base, buffer …
+	Seed        int64   `parquet:"seed"`                                     // the run's seed, so that a row can be sampled by itself
+	Iteration   int32   `parquet:"iteration"`                                // whose plan the row belongs to
+	PartnerID   string  `parquet:"partner_id,dict" lathe:"since=instance/2"` // of kind crossover, the other entry that was selected; empty for none
 }
 
 // Rollout is a row of rollout/NNNNN.parquet: one context of a sampled trace.
@@ -230,9 +230,9 @@ type TurnScore struct {
 	ValidationScore float64      `parquet:"validation_score"`
 	Feedback        string       `parquet:"feedback"`
 	Extracted       string       `parquet:"extracted"`
-	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"`      // of the policy's program, on all cores
-	Fingerprint     string       `parquet:"fingerprint"`                       // of the policy's program, by which programs are compared; empty unless the recipe asks
-	GenerateSeconds float64      `parquet:"generate_seconds" lathe:"measured"` // that the policy took for the message; 0 unless the trace has a budget
+	CPUSeconds      float64      `parquet:"cpu_seconds" lathe:"measured"`                    // of the policy's program, on all cores
+	Fingerprint     string       `parquet:"fingerprint"`                                     // of the policy's program, by which programs are compared; empty unless the recipe asks
+	GenerateSeconds float64      `parquet:"generate_seconds" lathe:"measured,since=score/3"` // that the policy took for the message; 0 unless the trace has a budget
 }
 
 // Seconds are those that count against a budget.

@@ -130,7 +130,7 @@ type column struct {
 	index    int // of the struct field
 	volatile bool
 	measured bool
-	since    int // minor version of the schema that added it; 0 where it is not on record
+	since    map[string]int // minor versions that added it, by the schemas of the tables that have it; those on record
 	typ      reflect.Type
 }
 
@@ -142,13 +142,18 @@ func columnsOf(t reflect.Type) []column {
 		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
 		c := column{name: name, index: i, typ: field.Type}
 		for word := range strings.SplitSeq(field.Tag.Get("lathe"), ",") {
-			switch minor, added := strings.CutPrefix(word, "since="); {
-			case added:
-				c.since, _ = strconv.Atoi(minor) // TestSince
-			case word == "volatile":
+			switch word {
+			case "volatile":
 				c.volatile = true
-			case word == "measured":
+			case "measured":
 				c.measured = true
+			}
+			if added, is := strings.CutPrefix(word, "since="); is {
+				table, minor, _ := strings.Cut(added, "/")
+				if c.since == nil {
+					c.since = map[string]int{}
+				}
+				c.since[table], _ = strconv.Atoi(minor) // TestSince
 			}
 		}
 		columns = append(columns, c)
