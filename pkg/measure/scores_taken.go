@@ -2,9 +2,10 @@ package measure
 
 import (
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // ScoresTaken counts the score files of a run that takes the scores of another
@@ -28,11 +29,9 @@ func scoresTaken(tasks []finishedTask, from string) *ScoresTaken {
 		}
 		for _, o := range t.outputs {
 			s.Files++
-			for _, input := range o.manifest.Inputs {
-				if strings.HasPrefix(input.Path, filepath.Clean(from)+"/") {
-					s.Taken++
-					break
-				}
+			// An input with a whole path is of another run.
+			if slices.ContainsFunc(o.manifest.Inputs, func(input seal.Input) bool { return filepath.IsAbs(input.Path) }) {
+				s.Taken++
 			}
 		}
 	}

@@ -56,6 +56,11 @@ type Checked struct {
 	Fails   string    `json:"fails"`  // why it fails; empty where it holds for every run that is done
 }
 
+// failure says what was to be seen, and what was.
+func (c Checked) failure() string {
+	return fmt.Sprintf("%s (%s wanted: %s): %s", c.Sees, c.Measure, c.Want, c.Fails)
+}
+
 // against looks for what must be seen in the runs of a method. A measure that no run of
 // the experiment has is a name that nothing has, and not 0.
 func (c Check) against(method string, runs []Run) Checked {

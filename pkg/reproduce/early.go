@@ -40,7 +40,7 @@ func (e Experiment) early(run Run) (words []string) {
 	run.Never = nil // a count of what only another method has may be 0 here
 	for _, c := range e.checks(run.Method) {
 		if checked := c.against(run.Method, []Run{run}); checked.Fails != "" {
-			words = append(words, fmt.Sprintf("%s is not what it is called, and no claim about it will have an outcome: %s (%s wanted: %s): %s", run.Method, checked.Sees, checked.Measure, checked.Want, checked.Fails))
+			words = append(words, fmt.Sprintf("%s is not what it is called, and no claim about it will have an outcome: %s", run.Method, checked.failure()))
 		}
 	}
 	return words

@@ -150,7 +150,7 @@ func (o *ClaimResult) unlessWrongArm() {
 	var why []string
 	for _, c := range o.Checks {
 		if c.Fails != "" {
-			why = append(why, fmt.Sprintf("%s: %s (%s wanted: %s): %s", c.Method, c.Sees, c.Measure, c.Want, c.Fails))
+			why = append(why, c.Method+": "+c.failure())
 		}
 	}
 	if len(why) > 0 && o.Outcome != NotRun {

@@ -238,17 +238,6 @@ func TestPhiloxKeys(t *testing.T) {
 	}
 }
 
-// A choice among none is a mistake of the program.
-func TestIntNOfNone(t *testing.T) {
-	t.Parallel()
-	defer func() {
-		if recover() == nil {
-			t.Error("an integer below 0 was drawn")
-		}
-	}()
-	Stream{}.IntN(0, 0)
-}
-
 // A million normal numbers have the moments 0, 1, 0 and 3, within five standard errors: of n
 // numbers those are √(1/n), √(2/n), √(15/n) and √(96/n).
 func TestNormalMoments(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// HadContent reports whether a sealed table of plans, responses, scores or tasks has a content digest
-// of an earlier minor version: whether it would have it if that version had written it.
+// HadContent reports whether a sealed table of plans, responses, scores or tasks would have a
+// content digest if an earlier minor version had written it.
 func HadContent(ctx context.Context, path, digest string, o seal.Options) (bool, error) {
 	m, sealed, err := seal.Check(ctx, path, o)
 	if err != nil || !sealed {

@@ -67,6 +67,7 @@ func encodeTable[T Row](w io.Writer, rows []T, meta map[string]string) error {
 	return encodeAs(w, parquet.SchemaOf(zero), zero.Schema(), rows, meta)
 }
 
+// encodeAs writes rows of any type as a table of a schema.
 func encodeAs[T any](w io.Writer, schema *parquet.Schema, named seal.Schema, rows []T, meta map[string]string) (err error) {
 	defer codec.Recovered(&err)
 	options := []parquet.WriterOption{
