@@ -149,14 +149,10 @@ func (r *reader) cell() (cell string, more bool, err error) {
 	if end < 0 {
 		end = len(r.rest)
 	}
-	cell = r.rest[:end]
-	if quoted.Len() > 0 {
-		cell = quoted.String() + cell
-	}
+	cell = quoted.String() + r.rest[:end]
 	if r.rest = r.rest[end:]; strings.HasPrefix(r.rest, ",") {
 		r.rest = r.rest[1:]
 		return cell, true, nil
 	}
-	r.endLine()
-	return cell, false, nil
+	return cell, false, nil // the line's end is left to the next record, as that of a blank line
 }

@@ -247,7 +247,7 @@ func columnOf(name string, cells []string) *Column {
 		}
 	}
 	c := &Column{Name: name, Kind: Text, Texts: slices.Clone(cells), Missing: make([]bool, len(cells))}
-	truths := len(cells) > 0
+	truths := true
 	for i, cell := range cells {
 		c.Missing[i] = missing[cell]
 		_, is := booleans[cell]

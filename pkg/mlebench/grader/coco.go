@@ -2,6 +2,7 @@ package grader
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -16,14 +17,6 @@ func xrayPrecision(p *pair) (float64, error) {
 	asked, given := p.answers, p.given
 	images, classes := map[string]int{}, map[int]bool{}
 	imageOf := asked.Column("image_id")
-	rows := make([]int, asked.Rows())
-	for row := range rows {
-		if _, known := images[imageOf.Key(row)]; !known {
-			images[imageOf.Key(row)] = len(images)
-		}
-		rows[row] = row
-	}
-	slices.SortStableFunc(rows, func(a, b int) int { return images[imageOf.Key(a)] - images[imageOf.Key(b)] })
 	type box struct {
 		number int // over all
 		area   float64
@@ -32,7 +25,10 @@ func xrayPrecision(p *pair) (float64, error) {
 	}
 	type place struct{ image, class int }
 	truths, found := map[place][]box{}, map[place][]box{}
-	for number, row := range rows {
+	for row := range asked.Rows() {
+		if _, known := images[imageOf.Key(row)]; !known {
+			images[imageOf.Key(row)] = len(images)
+		}
 		var c [4]float64
 		for i, name := range []string{"x_min", "y_min", "x_max", "y_max"} {
 			c[i] = asked.Column(name).Numbers[row]
@@ -40,7 +36,7 @@ func xrayPrecision(p *pair) (float64, error) {
 		class := int(asked.Column("class_id").Numbers[row])
 		classes[class] = true
 		at := place{images[imageOf.Key(row)], class}
-		truths[at] = append(truths[at], box{number: number, area: (c[2] - c[0]) * (c[3] - c[1]), rect: c})
+		truths[at] = append(truths[at], box{number: row, area: (c[2] - c[0]) * (c[3] - c[1]), rect: c})
 	}
 	texts, err := presentTexts(given.Column("PredictionString"))
 	if err != nil {
@@ -64,7 +60,7 @@ func xrayPrecision(p *pair) (float64, error) {
 	const threshold, mostFound, largest = 0.4, 100, 1e10
 	outside := func(area float64) bool { return area < 0 || area > largest }
 	var precisions []float64
-	for class := range classes {
+	for _, class := range slices.Sorted(maps.Keys(classes)) { // one order of adding
 		type outcome struct {
 			score         float64
 			hit, isIgnore bool
@@ -131,16 +127,11 @@ func xrayPrecision(p *pair) (float64, error) {
 	if len(precisions) == 0 {
 		return -1, nil
 	}
-	slices.Sort(precisions) // one order of adding
 	return mean(precisions), nil
 }
 
 // rectOverlap is the intersection over union of two boxes by x, y, width, height.
 func rectOverlap(a, b [4]float64) float64 {
-	width := min(a[0]+a[2], b[0]+b[2]) - max(a[0], b[0])
-	height := min(a[1]+a[3], b[1]+b[3]) - max(a[1], b[1])
-	if width <= 0 || height <= 0 {
-		return 0
-	}
-	return width * height / (a[2]*a[3] + b[2]*b[3] - width*height)
+	common := max(0, min(a[0]+a[2], b[0]+b[2])-max(a[0], b[0])) * max(0, min(a[1]+a[3], b[1]+b[3])-max(a[1], b[1]))
+	return common / (a[2]*a[3] + b[2]*b[3] - common)
 }

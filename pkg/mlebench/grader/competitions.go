@@ -171,7 +171,7 @@ var hasID = check{after: Table, of: func(p *pair) error { return p.lacks(p.wante
 // noBooleans refuses columns of truth values.
 var noBooleans = check{after: IDs, of: func(p *pair) error {
 	for _, name := range p.classes() {
-		if c := p.given.Column(name); c.Kind > 1 {
+		if c := p.given.Column(name); c.Kind > 1 && c.Len() > 0 {
 			return p.cell(0, name, "%s is not a number", frame.Shortened(c.String(0)))
 		}
 	}

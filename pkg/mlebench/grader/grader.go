@@ -149,8 +149,8 @@ const (
 )
 
 // Score scores a submission, a CSV file. A score may be NaN or infinite where that
-// of MLE-bench is. An error is the submission's, and a data error; the stage says
-// how far it came.
+// of MLE-bench is. An error is the submission's, and a data error, with the score 0;
+// the stage says how far it came.
 func (a *Answers) Score(submission []byte, most frame.Bounds) (float64, Stage, error) {
 	p, stage, err := a.checked(submission, most, true)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *Answers) Score(submission []byte, most frame.Bounds) (float64, Stage, e
 	}
 	score, err := a.score(p)
 	if err != nil {
-		return 0, IDs, err
+		return score, IDs, err
 	}
 	return score, Valid, nil
 }

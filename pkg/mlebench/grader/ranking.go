@@ -151,11 +151,7 @@ func biasAUC(p *pair) (float64, error) {
 	const power = -5
 	var sums [3]float64
 	for _, identity := range identities {
-		column := p.answers.Column(identity)
-		if column == nil || !column.Numeric() {
-			return 0, exitcode.Dataf("the answers lack numbers in column %q", identity)
-		}
-		mentioned := cut(column)
+		mentioned := cut(p.answers.Column(identity))
 		for part, counts := range []func(row int) bool{
 			func(row int) bool { return mentioned[row] == 1 },
 			func(row int) bool { return mentioned[row] != toxic[row] },
@@ -204,9 +200,7 @@ func classLogLoss(p *pair) (float64, error) {
 			return 0, err
 		}
 		for row, label := range truth {
-			if label != 0 {
-				losses[row] -= label * math.Log(min(max(given[row], epsilon), 1-epsilon))
-			}
+			losses[row] -= label * math.Log(min(max(given[row], epsilon), 1-epsilon))
 		}
 	}
 	return mean(losses), nil

@@ -75,7 +75,10 @@ func (p *pair) absoluteErrors(target string) (errors []float64, rows []int, err 
 // wholeError is the mean absolute error, rounded to a whole number, halves to even.
 func wholeError(p *pair) (float64, error) {
 	errors, _, err := p.absoluteErrors("time_to_eruption")
-	return math.RoundToEven(mean(errors)), err
+	if err != nil {
+		return 0, err
+	}
+	return math.RoundToEven(mean(errors)), nil
 }
 
 // couplingError is the mean over types of the logarithm of the mean absolute error;
@@ -187,10 +190,9 @@ func lungScore(p *pair) (float64, error) {
 		}
 		seen[id] = true
 		spread := confidence.Numbers[row]
-		if math.IsNaN(spread) {
-			spread = 0
+		if !(spread > 70) { // nor of what is missing
+			spread = 70
 		}
-		spread = max(spread, 70)
 		off := min(math.Abs(fvc.Numbers[answer]-values.Numbers[row]), 1000)
 		likelihoods = append(likelihoods, -math.Sqrt2*off/spread-math.Log(math.Sqrt2*spread))
 	}

@@ -43,3 +43,32 @@ func TestSincos(t *testing.T) {
 		}
 	}
 }
+
+// Sums of two floats carry 106 bits, of which rounding takes a few: against 300 bits.
+func TestDouble(t *testing.T) {
+	t.Parallel()
+	exact := func(a double) *big.Float {
+		sum := new(big.Float).SetPrec(300).SetFloat64(a.high)
+		return sum.Add(sum, new(big.Float).SetFloat64(a.low))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string) double {
+			high := rapid.Float64Range(0.5, 2).Draw(t, label) * rapid.SampledFrom([]float64{-1, 1}).Draw(t, "sign")
+			return double{high, high * 0x1p-54 * rapid.Float64Range(-1, 1).Draw(t, "rest")}
+		}
+		a, b := draw("a"), draw("b")
+		of := func() *big.Float { return new(big.Float).SetPrec(300) }
+		for what, c := range map[string]struct {
+			got  double
+			want *big.Float
+		}{
+			"sum":      {a.plus(b), of().Add(exact(a), exact(b))},
+			"product":  {a.times(b), of().Mul(exact(a), exact(b))},
+			"quotient": {a.over(b.high), of().Quo(exact(a), of().SetFloat64(b.high))},
+		} {
+			if off, _ := of().Sub(exact(c.got), c.want).Float64(); math.Abs(off) > 0x1p-99 || c.got.high+c.got.low != c.got.high {
+				t.Fatalf("the %s of %v and %v is off by %v", what, a, b, off)
+			}
+		}
+	})
+}

@@ -88,7 +88,7 @@ func wholeOf(c *frame.Column) ([]int, error) {
 		switch {
 		case c.Kind == frame.Text:
 			v, ok := pythonInt(c.Texts[row])
-			if !ok || c.Missing[row] {
+			if !ok {
 				return nil, exitcode.Dataf("column %q: %s is not a whole number", c.Name, frame.Shortened(c.String(row)))
 			}
 			values[row] = v

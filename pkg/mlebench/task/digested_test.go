@@ -80,6 +80,52 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKeptWhere: what is kept of a folder of 16 MiB and more, whose last change is 2 seconds
+// ago, is beside the public folder, or else in the user's cache; it is taken from both.
+func TestKeptWhere(t *testing.T) { // Alone: it sets the folder of the user's cache.
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	for _, c := range []struct {
+		size int64
+		age  time.Duration
+		kept bool
+	}{{16 << 20, 2*time.Second + 1, true}, {16 << 20, 2 * time.Second, false}, {16<<20 - 1, time.Hour, false}} {
+		opened := publicTask(t, map[string]string{"a.bin": "", "b.bin": ""})
+		must.Do(t, os.Truncate(filepath.Join(opened.PublicDir, "a.bin"), c.size))
+		// The time of the last change is the latest of all, of files and of their entries.
+		now, long := time.Now(), time.Unix(1, 0)
+		must.Do(t, os.Chtimes(filepath.Join(opened.PublicDir, "b.bin"), long, long))
+		if _, changed := state(must.Get(opened.listPublic())(t)); changed.Before(now.Add(-time.Minute)) {
+			t.Errorf("the last change is of %s", changed)
+		}
+		now = now.Add(time.Hour)
+		must.Do(t, os.Chtimes(filepath.Join(opened.PublicDir, "a.bin"), now, now))
+		must.Do(t, opened.lookAtPublic(now.Add(c.age)))
+		digest := must.Get(opened.listPublic())(t)
+		last, changed := state(digest)
+		paths := opened.digestedPaths()
+		p, found := opened.kept(last)
+		if found != c.kept || !changed.Equal(now) || len(paths) != 2 || paths[0] != filepath.Join(opened.Folder, ".lathe-public.json") {
+			t.Fatalf("%d bytes, %s after the last change at %s: kept %v in %q", c.size, c.age, changed, found, paths)
+		}
+		if !c.kept {
+			continue
+		}
+		must.Do(t, os.Remove(paths[0]))
+		must.Do(t, os.Mkdir(paths[0], 0o755)) // where no file can be written
+		p.Preview = "kept"
+		opened.keep(p)
+		if beside := filepath.Join(cache, "lathe", "public"); filepath.Dir(paths[1]) != beside || len(filepath.Base(paths[1])) != len("0123456789abcdef0123456789abcdef.json") {
+			t.Errorf("kept in %q, want %q", paths[1], beside)
+		}
+		opened.Inputs = nil
+		must.Do(t, opened.lookAtPublic(now))
+		if opened.Preview != "kept" || opened.PublicBytes != c.size || len(opened.Inputs) != 1 || opened.Inputs[0] != (Input{opened.PublicDir, p.SHA256}) {
+			t.Errorf("preview %q, %d bytes, inputs %v", opened.Preview, opened.PublicBytes, opened.Inputs)
+		}
+	}
+}
+
 // TestKeptAtOnce: processes that write the file at once leave one that holds, or none.
 func TestKeptAtOnce(t *testing.T) {
 	t.Parallel()
@@ -135,29 +181,4 @@ func TestLargeFolder(t *testing.T) {
 		t.Error("it is read again")
 	}
 	t.Logf("again in %s", time.Since(started))
-}
-
-// TestDescribeJSON: shapes by hand.
-func TestDescribeJSON(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		`[{"id": 1, "text": "a"}, {"id": 2}]`: " 2 objects in a list\n  id: 1\n  text: text, such as \"a\"\n",
-		"{\"a\": true}\n{\"a\": false}\n":     " 2 objects, one a line\n  a: true\n",
-		`{"n": [1, 2], "o": {"p": null}}`:     " JSON, object\n  n: values in a list\n  o: object\n",
-		`[1, 2, 3]`:                           " 3 values in a list\n",
-		`[]`:                                  " 0 values in a list\n",
-		``:                                    " empty\n",
-		`{"a": `:                              " cannot be read as JSON\n",
-		`{"a": 1}}`:                           " cannot be read as JSON\n",
-		`12`:                                  " JSON, 12\n",
-	} {
-		var b strings.Builder
-		if describeJSON(&b, strings.NewReader(text), false); b.String() != want {
-			t.Errorf("%s: %q, want %q", text, b.String(), want)
-		}
-	}
-	var b strings.Builder
-	if describeJSON(&b, strings.NewReader(`[{"id": 1, "text": "a"}, {"id": 2, "te`), true); b.String() != " 2 objects in a list\n  id: 1\n  text: text, such as \"a\"\n" && !strings.HasPrefix(b.String(), " 1 objects in a list\n") {
-		t.Errorf("a list that is cut: %q", b.String())
-	}
 }

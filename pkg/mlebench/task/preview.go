@@ -36,7 +36,7 @@ const (
 // lookAtPublic makes the preview of the public folder and the digest of what is
 // in it, or takes what was kept of both. A link out of the folder, or what is neither file
 // nor folder, is an error: no program could read it.
-func (t *Task) lookAtPublic() error {
+func (t *Task) lookAtPublic(now time.Time) error {
 	files, err := t.listPublic()
 	if err != nil {
 		return fmt.Errorf("public: %w", err)
@@ -47,7 +47,7 @@ func (t *Task) lookAtPublic() error {
 		if p, err = t.readPublic(files); err != nil {
 			return fmt.Errorf("public: %w", err)
 		}
-		if p.State = state; p.Bytes >= worthKeeping && time.Since(changed) > settled {
+		if p.State = state; p.Bytes >= worthKeeping && now.Sub(changed) > settled {
 			t.keep(p)
 		}
 	}

@@ -49,8 +49,15 @@ type jsonShape struct {
 	examples map[string]string
 }
 
+// deepestJSON bounds values inside values, as encoding/json does where it reads whole ones:
+// a file of opening brackets alone would fill the stack.
+const deepestJSON = 10_000
+
 // read reads a value. Keys are those of an object, or of the first object of a list.
 func (s *jsonShape) read(d *json.Decoder, depth int) error {
+	if depth > deepestJSON {
+		return errors.New("too many values inside values")
+	}
 	token, err := d.Token()
 	if err != nil {
 		return err
@@ -86,6 +93,8 @@ func (s *jsonShape) read(d *json.Decoder, depth int) error {
 			}
 		}
 		_, err = d.Token()
+	case nil:
+		s.of = "null"
 	default:
 		s.of = fmt.Sprintf("%v", token)
 		if text, is := token.(string); is {

@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 	"github.com/lathe-rl/lathe/pkg/mlebench/metric"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -92,7 +94,7 @@ func open(folder string) (*Task, error) {
 	if t.Name == "" {
 		t.Name = filepath.Base(folder)
 	}
-	for _, step := range []func() error{t.findPublic, t.readDescription, t.readGrader, t.readSample, t.lookAtPublic} {
+	for _, step := range []func() error{t.findPublic, t.readDescription, t.readGrader, t.readSample, func() error { return t.lookAtPublic(time.Now()) }} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -222,8 +224,8 @@ func (t *Task) readGrader() (err error) {
 		if err != nil {
 			return err
 		}
-		if !public.Degenerate() && public.LowerIsBetter() != t.Board.LowerIsBetter() {
-			return exitcode.Dataf("leaderboard.public: %q runs the other way than %q", l.Public, l.File)
+		if !public.Degenerate() && public.LowerIsBetter() != t.LowerIsBetter() {
+			return exitcode.Dataf("leaderboard.public: %q runs the wrong way: %s is to %s", l.Public, t.Metric, t.Direction)
 		}
 		t.PublicBoard = &public
 	}
@@ -374,7 +376,7 @@ func Find(folders, names []string) (tasks []*Task, notes []string, err error) {
 	}
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return used[name] })
 	if slices.Sort(missing); len(missing) > 0 {
-		return nil, nil, exitcode.Usagef("there is no task %q in %s", strings.Join(slices.Compact(missing), `", "`), strings.Join(folders, ", "))
+		return nil, nil, exitcode.Usagef("there is no task %s in %s", frame.Quoted(slices.Compact(missing)), strings.Join(folders, ", "))
 	}
 	slices.SortFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name, b.Name) })
 	return tasks, notes, nil

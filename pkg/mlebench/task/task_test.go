@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/config/configtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/mlebench"
@@ -194,30 +196,41 @@ func TestBounds(t *testing.T) {
 		"limits.processes=1 limits.file_mb=1 limits.disk_mb=1": "", "limits.processes=0 limits.file_mb=0 limits.disk_mb=0": in + "processes " + in + "file_mb " + in + "disk_mb",
 		"score_range.worst=1 score_range.best=0": "", "score_range.worst=0 score_range.best=1": "score_range", "score_range.worst=1e308 score_range.best=-1e308": "score_range", "score_range.worst=1 score_range.best=1": "score_range",
 		"direction=\"\"": "direction", "metric=accuracy direction=maximize score_range.worst=-1e308 score_range.best=1e308": "score_range", "metric=x score_range.worst=1 score_range.best=0": "metric", "name=.": "name", "name=..": "name", "name=...": "", "target_columns=[a,\"\"]": "target_columns", "classes=[a,b]": "",
+		"grader.wall_seconds=86400 grader.memory_mb=16 grader.processes=1": "", "grader.wall_seconds=86401 grader.memory_mb=15 grader.processes=0": "grader.wall_seconds grader.memory_mb grader.processes",
+		"metric=\"\"": "metric", "id_column=\"\"": "id_column", "target_columns=[]": "target_columns", "target_columns=[a,b]": "", "target_columns=[a,b,a]": "target_columns", "target_columns=[a,id]": "target_columns", "classes=[a,b,a]": "classes",
+		"score_range.worst=-1 score_range.best=-2": "", "direction=maximize": "direction", "metric=accuracy direction=minimize": "direction",
 		"modality=x complexity=x leaderboard.of=x": "modality complexity leaderboard.of", "modality=text complexity=low leaderboard.of=people": "",
 	})
 }
 
-// TestNumbers: what a CSV file of other programs holds as a number is one.
-func TestNumbers(t *testing.T) {
+// TestCompetitionSettings: a competition of MLE-bench decides how it is graded, and what
+// its data and its hours are where the file does not say: chaii is a text competition to
+// maximize, the denoising one of low complexity to minimize, and dev is no complexity.
+func TestCompetitionSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cells []string
-		want  string
+		set  Config
+		want string // metric, direction, modality, complexity
 	}{
-		{[]string{"-1", "2e1"}, "whole numbers, -1 to 20"},
-		{[]string{"1", "", "2.5"}, "numbers, 1 to 2.5; 1 empty"},
-		{[]string{"3_0_1", "3_0_0"}, "one of 3_0_0, 3_0_1"}, // a picture, a row and a column
-		{[]string{"0x1"}, "one of 0x1"},
+		{Config{Competition: "denoising-dirty-documents"}, "root mean squared error|minimize|image|low"},
+		{Config{Competition: "chaii-hindi-and-tamil-question-answering"}, "mean word-level Jaccard score|maximize|text|medium"},
+		{Config{Competition: "chaii-hindi-and-tamil-question-answering", Modality: "other", Complexity: "high"}, "mean word-level Jaccard score|maximize|other|high"},
+		{Config{Competition: "spaceship-titanic"}, "accuracy|maximize|tabular|"},
+		{Config{Program: Program{File: "a/grade.py"}, Direction: "minimize"}, "grade.py|minimize||"},
+		{Config{Program: Program{File: "a/grade.py"}, Direction: "minimize", Metric: "loss"}, "loss|minimize||"},
 	} {
-		seen := column{numeric: true, whole: true, values: map[string]bool{}}
-		for _, cell := range c.cells {
-			seen.add(cell)
-		}
-		if got := seen.String(); got != c.want {
-			t.Errorf("%q: %s; want %s", c.cells, got, c.want)
+		check := config.NewChecker(&c.set)
+		direction := c.set.validateMetric(check)
+		got := strings.Join([]string{c.set.Metric, c.set.Direction, c.set.Modality, c.set.Complexity}, "|")
+		if err := check.Err(FileName); err != nil || got != c.want || string(direction) != c.set.Direction {
+			t.Errorf("%s: %s to %s, %v; want %s", c.set.Competition, got, direction, err, c.want)
 		}
 	}
+	configtest.Checks(t, func() *Config { return &Config{} }, func(c *Config, check *config.Checker) { c.validateMetric(check) }, map[string]string{
+		"competition=spaceship-titanic metric=accuracy direction=maximize":                               "metric direction",
+		"competition=spaceship-titanic grader.file=grade.py id_column=id target_columns=[y] classes=[a]": "grader.file id_column target_columns classes",
+		"grader.file=grade.py": "direction", "competition=titanic": "competition", "competition=spaceship-titanic": "",
+	})
 }
 
 // TestDefaults: a program has the five minutes of ExIt App. A.4; all of it is in READMEs of tasks.
@@ -231,17 +244,6 @@ func TestDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestDescribeTabs: a file of .tsv is described as a table too.
-func TestDescribeTabs(t *testing.T) {
-	t.Parallel()
-	var tabs, commas strings.Builder
-	describeTabs(&tabs, strings.NewReader("x\ty\n1\ta\n2\tb\n"), false)
-	describeTable(&commas, strings.NewReader("x,y\n1,a\n2,b\n"), false)
-	if tabs.String() != commas.String() || tabs.String() == "" {
-		t.Errorf("%q, want %q", tabs.String(), commas.String())
 	}
 }
 
@@ -267,17 +269,44 @@ func TestLayouts(t *testing.T) {
 		delete(prepared, from)
 	}
 	prepared["leaderboard.csv"] = "scoreNullable,teamId,score\n1,7,1\n0.9,8,0.9\n" // MLE-bench's own columns
-	for name, all := range map[string]map[string]string{"MLE-Dojo": dojo, "MLE-bench": prepared} {
-		task, err := Open(write(t, all))
+	// A public folder that is the task's own, with the answers elsewhere, and a link within it.
+	open := files()
+	open[FileName] += "public: .\nanswers: ../answers.csv\nsample_submission: public/sample_submission.csv\n"
+	open["../answers.csv"], open["copy.csv"] = open["private/answers.csv"], "-> public/train.csv"
+	delete(open, "private/answers.csv")
+	// A loss without a private board: a public one counts where it is named.
+	loss := files()
+	loss[FileName] = "competition: denoising-dirty-documents\nscore_range: {worst: 2, best: 0}\n"
+	loss["private/answers.csv"], loss["private/more.csv"], loss["public/sampleSubmission.csv"] = "id,value\n1,0.5\n", "", "id,value\n1,1\n"
+	loss["info/public_leaderboard.csv"] = "rank,score\n1,0.1\n2,0.2\n"
+	delete(loss, "leaderboard.csv")
+	delete(loss, "public/sample_submission.csv")
+	named := maps.Clone(loss)
+	named[FileName] += "leaderboard: {public: info/public_leaderboard.csv}\n"
+	// The sample of MLE-bench's own name beside the answers.
+	kaggle := maps.Clone(loss)
+	kaggle[FileName] = "competition: inaturalist-2019-fgvc6\nscore_range: {worst: 1, best: 0}\n"
+	kaggle["private/answers.csv"], kaggle["private/kaggle_sample_submission.csv"] = "id,predicted\n1,2\n", "id,predicted\n1,3\n"
+	delete(kaggle, "public/sampleSubmission.csv")
+	for name, c := range map[string]struct {
+		files  map[string]string
+		sample string
+		// Of the score 0.85: 3rd of 4 in private, and 1st of 2 in public; 0 where there is no private board.
+		rank float64
+	}{
+		"MLE-Dojo": {dojo, "id,kind\n4,a\n5,a\n", (0.25 + 0.5) / 2}, "MLE-bench": {prepared, "id,kind\n4,a\n5,a\n", 0}, "a public folder around it": {open, "id,kind\n4,a\n5,a\n", 0.25},
+		"no private board": {loss, "id,value\n1,1\n", 0}, "a public board alone": {named, "id,value\n1,1\n", 0}, "a private sample": {kaggle, "id,predicted\n1,3\n", 0},
+	} {
+		task, err := Open(write(t, c.files))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if name == "MLE-Dojo" {
-			// 0.85: 3rd of 4 in private, 1st of 2 in public.
-			if got := task.HumanRank(mlebench.Paper, 0.85, true); got != (0.25+0.5)/2 {
-				t.Errorf("%s: rank on both boards %v, want 0.375", name, got)
-			}
+		if task.Sample != c.sample || (task.PublicBoard != nil) != (name == "MLE-Dojo" || name == "a public board alone") {
+			t.Errorf("%s: sample %q, public board %v", name, task.Sample, task.PublicBoard)
+		}
+		if !task.Board.Empty() && c.rank != 0 && task.HumanRank(mlebench.Paper, 0.85, true) != c.rank {
+			t.Errorf("%s: rank %v, want %v", name, task.HumanRank(mlebench.Paper, 0.85, true), c.rank)
 		}
 	}
 }
@@ -347,6 +376,8 @@ var bad = []struct {
 	{"leaderboard without scores", map[string]string{"leaderboard.csv": "rank,points\n1,0.5\n"}},
 	{"leaderboard with words", map[string]string{"leaderboard.csv": "rank,score\n1,high\n"}},
 	{"leaderboard of one value and no range", map[string]string{"leaderboard.csv": "rank,score\n1,0.9\n2,0.9\n", FileName + ":score_range: {worst: 0.5, best: 1}=>": ""}},
+	{"a competition's leaderboard that is not there", map[string]string{FileName: "competition: spaceship-titanic\nanswers: private/answers.csv\nleaderboard: {file: board.csv}\n"}},
+	{"a competition without leaderboard and range", map[string]string{FileName: "competition: spaceship-titanic\nanswers: private/answers.csv\n", "private/answers.csv": "PassengerId,Transported\na,True\n", "leaderboard.csv": ""}},
 	{"public leaderboard in the wrong direction", map[string]string{"info/public_leaderboard.csv": "rank,score\n1,0.1\n2,0.5\n"}},
 }
 
@@ -381,6 +412,12 @@ func TestBadFolders(t *testing.T) {
 		got.WriteString("# " + c.name + "\n" + strings.ReplaceAll(strings.ReplaceAll(err.Error(), folder, "TASK"), filepath.Dir(folder), "TASKS") + "\n\n")
 	}
 	configtest.Golden(t, "testdata/messages.txt", got.String())
+	// A file whose reading fails is no data error: the first page of a process's memory.
+	all := files()
+	all[FileName] = "-> /proc/self/mem"
+	if _, err := Open(write(t, all)); exitcode.Code(err) != exitcode.IO {
+		t.Errorf("%v has exit code %d, want that of I/O", err, exitcode.Code(err))
+	}
 }
 
 func TestFind(t *testing.T) {
@@ -410,11 +447,15 @@ func TestFind(t *testing.T) {
 	if tasks, notes, err = Find([]string{one, filepath.Dir(one)}, nil); err != nil || len(tasks) != 2 || notes != nil {
 		t.Errorf("a folder named twice: %d tasks, notes %q, %v", len(tasks), notes, err)
 	}
+	if tasks, notes, err = Find([]string{rename, filepath.Dir(one)}, []string{"seeds", "c*", "corn"}); err != nil || len(tasks) != 2 || notes != nil {
+		t.Errorf("the first of a folder named twice: %d tasks, notes %q, %v", len(tasks), notes, err)
+	}
 	for _, c := range []struct {
 		folders, names []string
 		code           int
 		message        string
 	}{
+		{[]string{one}, []string{"wheat", "seeds", "barley", "wheat"}, exitcode.Usage, "there is no task \"barley\", \"wheat\" in " + one},
 		{[]string{one}, []string{"wheat"}, exitcode.Usage, "there is no task \"wheat\""},
 		{[]string{t.TempDir()}, nil, exitcode.Data, "has no task"},
 		{[]string{filepath.Join(one, "nowhere")}, nil, exitcode.Data, "no such file"},
