@@ -58,6 +58,20 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// A curve is of a number that each iteration has, at a cost that is a metric of tasks.
+func TestCheckCurve(t *testing.T) {
+	t.Parallel()
+	for of, usage := range map[[2]string]bool{
+		{"buffer/invalid", "score/execute_seconds"}: false, {"buffer/invalid per buffer/responses", "learn/tokens"}: false, {"transitions.f2s", "learn/tokens"}: false,
+		{"submissions.humanrank", "learn/tokens"}: false, {"transitions", "learn/tokens"}: true, {"submissions", "learn/tokens"}: true, {"accuracy_by_step.1", "learn/tokens"}: true,
+		{"selected_version.validation", "learn/tokens"}: true, {"delta_k", "learn/tokens"}: true, {"nothing", "learn/tokens"}: true, {"buffer/invalid", "tokens"}: true, {"buffer/invalid", "learn/tokens per learn/steps"}: true,
+	} {
+		if err := CheckCurve(of[0], of[1]); (err != nil) != usage || err != nil && exitcode.Code(err) != exitcode.Usage {
+			t.Errorf("%q: %v, refused: %v", of, err, usage)
+		}
+	}
+}
+
 // A number of held-out problems is that of the last version that was evaluated by then.
 func TestEvaluatedBy(t *testing.T) {
 	t.Parallel()

@@ -36,9 +36,10 @@ func TestCorrections(t *testing.T) {
 		return pair{answered(task, 0, 0, "wrong", from), answered(task, 0, 1, "ok", to)}
 	}
 	pairs := []pair{moved("a", 0, .25), moved("b", 0, .1), moved("b", 0, .2), moved("b", .3, 0), moved("c", .5, .5), moved("d", .5, .25)}
+	pairs = append(pairs, moved("e", 0, 1e-12), moved("f", 1e-12, 0)) // on the bound of rounding
 	pairs[5].first.Outcome, pairs[5].later.Outcome = "ok", "wrong"
 	pairs[4].first.Outcome = "ok"
-	want := Corrections{Chains: 6, Corrected: 4, Broken: 1, KeptRight: 1, Net: 3, ProblemsImproved: 1, ProblemsWorsened: 1}
+	want := Corrections{Chains: 8, Corrected: 6, Broken: 1, KeptRight: 1, Net: 5, ProblemsImproved: 1, ProblemsWorsened: 1}
 	if diff := cmp.Diff(want, corrections(pairs)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -3,6 +3,7 @@ package measure
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 // file is a sealed file or folder of a run in testdata.
 type file struct {
 	Path           string // in the run
+	Name           string // of a folder's file, where it is not that of weights
 	Host           string
 	Attempt        int
 	From, To       float64 // seconds of the tests' clock
@@ -100,7 +102,7 @@ func sealed(t *testing.T, lines *bufio.Scanner) *rundir.Run {
 		default:
 			w, made := seal.CreateFolder(path, a)
 			check(made)
-			check(os.WriteFile(filepath.Join(w.Path(), "model.safetensors"), []byte(f.Path), 0o666))
+			check(os.WriteFile(filepath.Join(w.Path(), cmp.Or(f.Name, "model.safetensors")), []byte(f.Path), 0o666))
 			_, err = w.Commit(m)
 		}
 		check(err)
