@@ -23,7 +23,7 @@ func compareControls(a, b Entry) int {
 // addController has the log of the controller jobs, to which all of them write, say how the
 // last one ended if that keeps the run from going on. Without a log there is an entry all
 // the same.
-func addController(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, f Filter, entries map[string]*Entry) error {
+func addController(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, entries map[string]*Entry) error {
 	failed := Entry{State: Failed, Cause: executor.CauseFailed}
 	if stuck, is := advance.ReadStuck(r.Dir); is {
 		failed.Cause, failed.Evidence = executor.CauseOfExit(stuck.Code), stuck.String()
@@ -38,12 +38,9 @@ func addController(ctx context.Context, r *rundir.Run, advancer *advance.Advance
 	if failed.Evidence == "" {
 		return nil
 	}
-	gates := entries
-	if f.Stage != Gate {
-		gates = map[string]*Entry{}
-		if err := readFolder(r.Dir, Filter{Stage: Gate}, gates); err != nil {
-			return err
-		}
+	gates := map[string]*Entry{}
+	if err := readFolder(r.Dir, Filter{Stage: Gate}, gates); err != nil {
+		return err
 	}
 	failed.task = graph.Task{Node: graph.Node{Stage: Gate}}
 	failed.Task = failed.task.String()

@@ -90,6 +90,19 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 	if err := readFolder(r.Dir, f, entries); err != nil {
 		return nil, err
 	}
+	var attempts []advance.Attempt
+	if advancer != nil {
+		// Of what is done Slurm is asked only when it is meant: there is much of it.
+		var err error
+		if attempts, err = advance.Attempts(ctx, advancer, func(t graph.Task) bool { return f.Takes(t) && (!f.All() || !made(t)) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range attempts { // some have no log
+		if name := attemptName(a.Task, a.Number); entries[name] == nil {
+			entries[name] = &Entry{Task: a.Task.String(), Attempt: a.Number, task: a.Task}
+		}
+	}
 	last := map[graph.Task]int{}
 	for _, e := range entries {
 		last[e.task] = max(last[e.task], e.Attempt)
@@ -97,24 +110,11 @@ func Collect(ctx context.Context, r *rundir.Run, advancer *advance.Advancer, ali
 	for _, e := range entries {
 		e.judge(r.Dir, advancer, made(e.task), e.Attempt == last[e.task], alive)
 	}
-	if advancer != nil {
-		// Of what is done Slurm is asked only when it is meant: there is much of it.
-		attempts, err := advance.Attempts(ctx, advancer, func(t graph.Task) bool { return f.Takes(t) && (!f.All() || !made(t)) })
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range attempts {
-			name := attemptName(a.Task, a.Number)
-			e, known := entries[name]
-			if !known {
-				e = &Entry{Task: a.Task.String(), Attempt: a.Number, task: a.Task}
-				entries[name] = e
-			}
-			e.slurm(a, made(a.Task))
-		}
+	for _, a := range attempts {
+		entries[attemptName(a.Task, a.Number)].slurm(a, made(a.Task))
 	}
 	if f.Stage == Gate || f.All() {
-		if err := addController(ctx, r, advancer, f, entries); err != nil {
+		if err := addController(ctx, r, advancer, entries); err != nil {
 			return nil, err
 		}
 	}

@@ -187,7 +187,7 @@ func TestCollect(t *testing.T) {
 		t.Errorf("scores alone: %q", got)
 	}
 	stuck, err := Collect(t.Context(), r, nil, true, Filter{})
-	if e := stuck[0]; err != nil || e.Job != "77" || e.Node != "n3" || e.End.IsZero() || e.Cause != executor.CauseUsage || !strings.Contains(e.Evidence, "refused") {
+	if e := stuck[0]; err != nil || e.Job != "77" || e.Node != "n3" || !e.End.After(time.Unix(105, 0)) || e.Cause != executor.CauseUsage || !strings.Contains(e.Evidence, "refused") {
 		t.Errorf("the controller job: %+v, %v", e, err)
 	}
 	if e := stuck[5]; !e.End.Equal(time.Unix(101, 0)) {
@@ -196,6 +196,12 @@ func TestCollect(t *testing.T) {
 	sizes, err := Sizes(b.Dir, Filter{Stage: graph.StageRollout})
 	if err != nil || !slices.Equal(Sorted(sizes), []string{"rollout-000001-00000.0.log", "rollout-000001-00000.1.log"}) || sizes["rollout-000001-00000.1.log"] != 11 {
 		t.Errorf("sizes %v, %v", sizes, err)
+	}
+	gates := []Entry{{Task: "b"}, {Task: "a", task: graph.Task{Node: graph.Node{Stage: Gate}}}}
+	for _, c := range [][3]int{{0, 1, 1}, {1, 0, -1}, {0, 0, 0}, {1, 1, 0}} {
+		if got := compareControls(gates[c[0]], gates[c[1]]); got != c[2] {
+			t.Errorf("%q is compared with %q as %d", gates[c[0]].Task, gates[c[1]].Task, got)
+		}
 	}
 	// Logs that are joined are listed with the others, and chosen as they are.
 	loose, err := Loose(b.Dir)
@@ -224,7 +230,7 @@ func TestCollect(t *testing.T) {
 func TestTail(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.log")
-	long := strings.Repeat("x", tailBytes) + "\nlast"
+	long := strings.Repeat("x", tailBytes) + "\nlast\n"
 	for _, c := range []struct {
 		text  string
 		lines int
@@ -240,6 +246,7 @@ func TestTail(t *testing.T) {
 		{"\x1b[2Ja\tb\x07\u00e9", 1, []string{"[2Ja\tb\u00e9"}},
 		{long, 5, []string{"last"}},
 		{"y" + long[1:], 5, []string{"last"}},
+		{"y\n" + strings.Repeat("z", tailBytes-1), 5, []string{strings.Repeat("z", tailBytes-1)}}, // what is read begins with the line break
 		{strings.Repeat("z", tailBytes), 1, []string{strings.Repeat("z", tailBytes)}},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
@@ -262,9 +269,22 @@ func TestTail(t *testing.T) {
 			t.Errorf("from %d at most %d: %q, %d, %v", c.offset, c.most, text, next, err)
 		}
 	}
-	for _, err := range []error{func() error { _, _, err := Tail(path+"x", 1); return err }(), func() error { _, _, err := From(path+"x", 0, 1); return err }()} {
+	closed, err := os.Open(path)
+	if err != nil || closed.Close() != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"no log":             func() error { _, _, err := Tail(path+"x", 1); return err }(),
+		"no log, followed":   func() error { _, _, err := From(path+"x", 0, 1); return err }(),
+		"before the start":   func() error { _, _, err := From(path, -1, 1); return err }(),
+		"a file that closed": func() error { _, err := tail(closed, 14, 1); return err }(),
+		"no joined log":      func() error { _, err := Entry{Log: "x", part: part{name: "a"}}.Tail(graph.Dir(path), 1); return err }(),
+	} {
 		if err == nil {
-			t.Error("a log that is not there is read")
+			t.Errorf("%s is read", what)
 		}
+	}
+	if got, err := tail(strings.NewReader("a\nb\n"), 9, 5); err != nil || !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("a log that became shorter: %q, %v", got, err)
 	}
 }

@@ -32,8 +32,8 @@ func Tail(path string, lines int) (text []string, size int64, err error) {
 // tail is the last lines of what has a size.
 func tail(f io.ReaderAt, size int64, lines int) ([]string, error) {
 	first := max(0, size-tailBytes)
-	content := make([]byte, size-first)
-	if _, err := f.ReadAt(content, first); err != nil && err != io.EOF {
+	content, err := io.ReadAll(io.NewSectionReader(f, first, tailBytes))
+	if err != nil {
 		return nil, err
 	}
 	if first > 0 { // begin with a whole line
@@ -41,11 +41,12 @@ func tail(f io.ReaderAt, size int64, lines int) ([]string, error) {
 			content = content[newline+1:]
 		}
 	}
-	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
-	if len(all) == 1 && all[0] == "" || lines <= 0 {
+	text := strings.TrimRight(string(content), "\n")
+	if text == "" {
 		return []string{}, nil
 	}
-	all = all[max(0, len(all)-lines):]
+	all := strings.Split(text, "\n")
+	all = all[len(all)-min(max(lines, 0), len(all)):]
 	for i := range all {
 		all[i] = printable(all[i])
 	}
@@ -63,12 +64,11 @@ func From(path string, offset, most int64) (text string, next int64, err error) 
 	if size < offset { // it was begun anew
 		offset = 0
 	}
-	content := make([]byte, min(size-offset, most))
-	n, err := f.ReadAt(content, offset)
-	if err != nil && err != io.EOF {
+	content, err := io.ReadAll(io.NewSectionReader(f, offset, most))
+	if err != nil {
 		return "", offset, err
 	}
-	lines := strings.SplitAfter(string(content[:n]), "\n")
+	lines := strings.SplitAfter(string(content), "\n")
 	for i := range lines {
 		line, newline := strings.CutSuffix(lines[i], "\n")
 		lines[i] = printable(line)
@@ -76,7 +76,7 @@ func From(path string, offset, most int64) (text string, next int64, err error) 
 			lines[i] += "\n"
 		}
 	}
-	return strings.Join(lines, ""), offset + int64(n), nil
+	return strings.Join(lines, ""), offset + int64(len(content)), nil
 }
 
 // printable leaves out what a terminal would take for an order.

@@ -258,11 +258,11 @@ func (x *reader) pieces(row shard.Rollout, credit []credited) []Piece {
 	var held Piece
 	open := false
 	for i := max(0, slices.Index(row.LossMask, true)); i < len(row.TokenIDs); i++ {
-		text := decoder.Write(row.TokenIDs[i])
 		if open && held.Own != row.LossMask[i] {
 			held.Text = decoder.Flush()
 			pieces, held, open = append(pieces, held), Piece{}, false
 		}
+		text := decoder.Write(row.TokenIDs[i])
 		held.Own, held.LogProb = row.LossMask[i], held.LogProb+float64(row.LogProbs[i])
 		held.Tokens, held.Learned, held.Advantage = held.Tokens+1, credit[i].learned, credit[i].advantage
 		if open = text == ""; !open {

@@ -1,7 +1,11 @@
 package samples_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +23,13 @@ import (
 // log-probabilities and reward that its shards hold, and the advantages of the batch.
 func TestRead(t *testing.T) {
 	t.Parallel()
-	r := runtest.Finished(t)
-	for k := 1; k <= r.Recipe.Schedule.Iterations; k++ {
+	r := runtest.Finished(t, "select=[constant_group]")
+	tasks, kinds := map[string]shard.TaskRow{}, map[string]int{}
+	for _, row := range read[shard.TaskRow](t, r.Dir.Tasks()) {
+		tasks[row.TaskID] = row
+	}
+	last := r.Recipe.Schedule.Iterations
+	for k := 1; k <= last; k++ {
 		groups, err := samples.Read(t.Context(), r, k)
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +47,20 @@ func TestRead(t *testing.T) {
 				rewards[row.Name()] = row.Reward
 			}
 		}
+		dispositions := map[shard.TraceName]string{}
+		for _, row := range read[shard.LedgerRow](t, r.Dir.Ledger(k)) {
+			name, what := shard.TraceName{InstanceID: row.InstanceID, Sample: row.Sample}, row.Fate
+			if row.Reason != "" {
+				what = fmt.Sprintf("%s: %s", row.Fate, row.Reason)
+			}
+			dispositions[name] = what
+			kinds[what]++
+		}
 		learned := 0
 		for i, g := range groups {
+			if task := tasks[g.TaskID]; g.TaskID != plan[i].TaskID || g.Answer != task.Answer || g.Answer == "" || g.Kind != plan[i].Kind || g.SelectedBy != plan[i].SelectedBy || g.Iteration != k || g.Tokens == 0 {
+				t.Errorf("iteration %d, group %d: %+v of %+v", k, i, g, plan[i])
+			}
 			if g.InstanceID != plan[i].InstanceID || len(g.Responses) != r.Recipe.Rollout.Group || len(g.Prompt) == 0 {
 				t.Errorf("iteration %d, group %d: %s with %d responses, %d messages of prompt", k, i, g.InstanceID, len(g.Responses), len(g.Prompt))
 			}
@@ -61,7 +82,7 @@ func TestRead(t *testing.T) {
 				for _, p := range row.LogProbs {
 					want += float64(p)
 				}
-				if math.Abs(logProb-want) > 1e-9 || response.Reward != rewards[name] || len(response.Dispositions) != 1 {
+				if math.Abs(logProb-want) > 1e-9 || response.Reward != rewards[name] || response.Sample != sample || response.Finish != row.FinishReason || response.Outcome == "" || !slices.Equal(response.Dispositions, []string{dispositions[name]}) {
 					t.Errorf("%v: log-probability %v and %v, reward %v and %v, dispositions %q", name, logProb, want, response.Reward, rewards[name], response.Dispositions)
 				}
 				sum += response.Reward
@@ -86,10 +107,51 @@ func TestRead(t *testing.T) {
 			t.Errorf("iteration %d: %d tokens are learned from, the batch has %d", k, learned, want)
 		}
 	}
-	for k, code := range map[int]int{0: exitcode.Usage, 99: exitcode.Usage} {
-		if _, err := samples.Read(t.Context(), r, k); exitcode.Code(err) != code {
+	if len(kinds) < 2 || kinds["trained"] == 0 {
+		t.Errorf("the dispositions are %v: none has a reason", kinds)
+	}
+	for _, k := range []int{0, last + 1} {
+		if _, err := samples.Read(t.Context(), r, k); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("iteration %d: %v", k, err)
 		}
+	}
+
+	// What is not decided yet is shown without dispositions and advantages; what is damaged
+	// is an error.
+	for _, path := range []string{r.Dir.Ledger(last), r.Dir.Batch(last), r.Dir.Plan(last), r.Dir.Rollout(last, 0), r.Dir.Tasks()} {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content[:len(content)-1], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if groups, err := samples.Read(t.Context(), r, last); err == nil {
+			t.Errorf("%s was cut short, and %d groups are read", path, len(groups))
+		}
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{r.Dir.Ledger(last), r.Dir.Batch(last)} {
+		if err := errors.Join(os.Remove(path), os.Remove(seal.ManifestPath(path))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups, err := samples.Read(t.Context(), r, last)
+	if err != nil || len(groups) == 0 {
+		t.Fatalf("before the batch: %d groups, %v", len(groups), err)
+	}
+	for _, response := range groups[0].Responses {
+		if _, tokens := response.Learned(); tokens != 0 || response.Dispositions != nil {
+			t.Errorf("before the batch: %d tokens are learned from, %q", tokens, response.Dispositions)
+		}
+	}
+	if err := os.Remove(filepath.Join(r.Dir.Policy(0), "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := samples.Read(t.Context(), r, last); err == nil {
+		t.Error("without a tokenizer tokens have text")
 	}
 }
 
@@ -132,18 +194,45 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// TestPage by hand: two tokens of probability e⁻¹ and e⁻³, one that was read between.
+// TestPage by hand: a piece of two tokens of probability e⁻¹ together and one of e⁻³, and
+// one that was read between. (2 · 0.25 - 0.75) / 3 = -0.083 is learned, (1 + 3) / 3 = 1.33
+// nats is the surprise.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	g := samples.Group{InstanceID: "i1", Kind: "initial", SelectedBy: "base", TaskID: "t", Reward: 0.5, Answer: "4", Responses: []samples.Response{{
+	g := samples.Group{InstanceID: "i1", Kind: "initial", SelectedBy: "base", TaskID: "t", Reward: 0.5, Deviation: 0.25, Tokens: 3, Answer: "4", Responses: []samples.Response{{
 		Sample: 2, Reward: 0.5, Parts: []shard.RewardPart{{Name: "correct", Value: 1}, {Name: "long", Value: -0.5}}, Outcome: "ok", Finish: "length",
 		Dispositions: []string{"dropped: overlong"}, Feedback: "<too long>",
 		Contexts: []samples.Context{{Pieces: []samples.Piece{
-			{Text: "2+2", Tokens: 1, Own: true, LogProb: -1, Learned: true, Advantage: 0.25}, {Text: " is ", Tokens: 1}, {Text: "<b>", Tokens: 1, Own: true, LogProb: -3, Learned: true, Advantage: -0.75},
-		}}},
+			{Text: "2+2", Tokens: 2, Own: true, LogProb: -1, Learned: true, Advantage: 0.25}, {Text: " is ", Tokens: 1}, {Text: "<b>", Tokens: 1, Own: true, LogProb: -3, Learned: true, Advantage: -0.75},
+		}}, {Pieces: []samples.Piece{{Text: "read", Tokens: 5}}}},
+	}, {Outcome: "ok", Finish: "stop", Parts: []shard.RewardPart{{Name: "correct", Value: 1}}}, {
+		Outcome: "wrong", Contexts: []samples.Context{{Pieces: []samples.Piece{{Tokens: 1, Own: true, LogProb: -2, Learned: true, Advantage: 0.5}}}},
 	}}}
-	if got, want := g.Responses[0].Summary(), "sample 2: reward 0.5 (correct 1, long -0.5), ok, cut off, dropped: overlong, advantage -0.250 over 2 tokens, 2.00 nats a token"; got != want {
+	for i, want := range []string{
+		"sample 2: reward 0.5 (correct 1, long -0.5), ok, cut off, dropped: overlong, advantage -0.083 over 3 tokens, 1.33 nats a token",
+		"sample 0: reward 0, ok, 0.00 nats a token",
+		"sample 0: reward 0, wrong, advantage +0.500 over 1 token, 2.00 nats a token",
+	} {
+		if got := g.Responses[i].Summary(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got, want := g.Responses[0].Text(), "2+2 is <b>\n— new context —\nread"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	const summary = "i1, task t, initial by base: mean reward 0.5 ± 0.25, 3 tokens"
+	without := g
+	if without.Answer = ""; g.Summary() != summary+", reference answer 4" || without.Summary() != summary {
+		t.Errorf("%q and without an answer %q", g.Summary(), without.Summary())
+	}
+	darkest := samples.Piece{Own: true, LogProb: -9}
+	if darkest.Shade() != "background:rgba(214,96,20,0.75)" || darkest.Tip() != "p = 0.000" || (samples.Piece{}).Shade() != "" {
+		t.Errorf("%q, %q; read: %q", darkest.Shade(), darkest.Tip(), samples.Piece{}.Shade())
+	}
+	for want, s := range map[string]credit.AdvantageSettings{"": {}, "the learner replaces them by the critic's": {Name: "gae"}, "the learner adds the teacher's": {Teacher: credit.Teacher{Coef: 1}}} {
+		if got := samples.AdvantageNote(s); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 	page, err := samples.Page("run, iteration 3", samples.AdvantageNote(credit.AdvantageSettings{Teacher: credit.Teacher{Coef: 1}}), []samples.Group{g})
 	if err != nil {
