@@ -72,7 +72,7 @@ func decodeQ8_0(dst []float32, block []byte) {
 func pair(qs []byte, i int) byte { return qs[i/128*32+i%32] >> (i % 128 / 32 * 2) & 3 }
 
 func decodeQ2K(dst []float32, block []byte) {
-	scales, qs, d, dmin := block[:16], block[16:80], half(block[80:]), half(block[82:])
+	scales, qs, d, dmin := block, block[16:], half(block[80:]), half(block[82:])
 	for i := range dst {
 		scale := scales[i/16]
 		dst[i] = float32(d*float32(scale&15))*float32(pair(qs, i)) - float32(dmin*float32(scale>>4))
@@ -80,7 +80,7 @@ func decodeQ2K(dst []float32, block []byte) {
 }
 
 func decodeQ3K(dst []float32, block []byte) {
-	mask, qs, scales, d := block[:32], block[32:96], block[96:108], half(block[108:])
+	mask, qs, scales, d := block, block[32:], block[96:], half(block[108:])
 	for i := range dst {
 		s := i / 16 // of 16 scales: the low four bits are in the first eight bytes, the high two in the other four
 		scale := int(scales[s%8]>>(s/8*4)&15|scales[8+s%4]>>(s/4*2)&3<<4) - 32
@@ -115,7 +115,7 @@ func decodeQ5K(dst []float32, block []byte) {
 func decodeScaled(dst []float32, block []byte, q func(i int) byte) {
 	d, dmin := half(block), half(block[2:])
 	for s := range 8 {
-		scale, minimum := scaleMin(block[4:16], s)
+		scale, minimum := scaleMin(block[4:], s)
 		ds, ms := d*float32(scale), dmin*float32(minimum)
 		for i := 32 * s; i < 32*(s+1); i++ {
 			dst[i] = float32(ds*float32(q(i))) - ms
@@ -124,7 +124,7 @@ func decodeScaled(dst []float32, block []byte, q func(i int) byte) {
 }
 
 func decodeQ6K(dst []float32, block []byte) {
-	low, high, scales, d := block[:128], block[128:192], block[192:208], half(block[208:])
+	low, high, scales, d := block, block[128:], block[192:], half(block[208:])
 	for i := range dst {
 		q := int(low[i/128*64+i%64]>>(i%128/64*4)&15|pair(high, i)<<4) - 32
 		dst[i] = float32(d*float32(int8(scales[i/16]))) * float32(q)

@@ -48,3 +48,13 @@ func TestDequantize(t *testing.T) {
 		})
 	}
 }
+
+// TestHalf: values of IEEE 754 binary16 by their bits; of NaN the payload is kept.
+func TestHalf(t *testing.T) {
+	t.Parallel()
+	for h, want := range map[uint16]uint32{0x3c00: 0x3f800000, 0x8000: 0x80000000, 0x0001: 0x33800000, 0x83ff: 0xb87fc000, 0x7bff: 0x477fe000, 0x7c00: 0x7f800000, 0xfc00: 0xff800000, 0x7e01: 0x7fc02000} {
+		if got := math.Float32bits(half([]byte{byte(h), byte(h >> 8)})); got != want {
+			t.Errorf("%04x is %08x, want %08x", h, got, want)
+		}
+	}
+}

@@ -118,9 +118,12 @@ func (f *File) readStart() error {
 
 // readVersion reads the first eight bytes.
 func (f *File) readVersion(c *cursor) error {
+	if f.size < 8 {
+		return fmt.Errorf("not a GGUF file: %d bytes are too few", f.size)
+	}
 	start, err := c.bytes(8)
 	if err != nil {
-		return fmt.Errorf("not a GGUF file: %d bytes are too few", f.size)
+		return err
 	}
 	magic := string(start[:4])
 	f.Version = binary.LittleEndian.Uint32(start[4:])
@@ -131,7 +134,7 @@ func (f *File) readVersion(c *cursor) error {
 		return fmt.Errorf("not a GGUF file: it begins with %q", magic)
 	case f.Version == 1:
 		return errors.New("it is GGUF version 1; versions 2 and 3 are read: convert the original weights again with a newer llama.cpp")
-	case f.Version&0xffff == 0 && bits.ReverseBytes32(f.Version) <= 0xffff:
+	case f.Version&0xffff == 0:
 		return errors.New("it is big-endian GGUF; little-endian is read: convert it with gguf-convert-endian FILE little, of the Python package gguf")
 	case f.Version != 2 && f.Version != 3:
 		return fmt.Errorf("it is GGUF version %d; versions 2 and 3 are read", f.Version)
@@ -214,7 +217,7 @@ func (f *File) place(end int64) error {
 			return fmt.Errorf("tensor %q has rows of %d elements; %s needs a multiple of %d", t.Name, columns, t.Type, k.elements)
 		}
 		bytes := int64(t.Elements()/k.elements) * int64(k.bytes)
-		if t.offset > f.size-data || bytes > f.size-data-t.offset {
+		if bytes > f.size-data-t.offset {
 			return fmt.Errorf("tensor %q takes bytes %d to %d; the file has %d: it is cut short or damaged",
 				t.Name, data+t.offset, data+t.offset+bytes, f.size)
 		}

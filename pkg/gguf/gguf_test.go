@@ -2,7 +2,10 @@ package gguf_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -90,25 +93,44 @@ func TestRefused(t *testing.T) {
 		edit(&s)
 		return s.Bytes()
 	}
+	// A nested array: behind a header of 24 bytes, a name of 8 + 1, the type of the value.
 	nested := gguftest.File{Keys: []gguftest.Key{{Name: "k", Value: []string{"a"}}}}.Bytes()
 	nested[24+8+1+4] = 9 // the type of the elements is array
+	for _, magic := range []string{"lmgg", "fmgg", "tjgg", "algg"} {
+		if _, err := read(change(0, []byte(magic)...)); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "the format GGML") {
+			t.Errorf("%s: %v", magic, err)
+		}
+	}
 	for name, c := range map[string]struct {
 		content []byte
 		says    string
 	}{
 		"nothing":             {nil, "too few"},
 		"other magic":         {change(0, 'P', 'K', 3, 4), "begins with"},
-		"GGML":                {change(0, 't', 'j', 'g', 'g'), "GGML"},
 		"version 1":           {change(4, 1), "version 1; versions 2 and 3"},
 		"version 4":           {change(4, 4), "version 4"},
 		"big-endian":          {change(4, 0, 0, 0, 3), "big-endian"},
 		"most tensors":        {change(8, 255, 255, 255, 255, 255, 255, 255, 255), "number of tensors"},
 		"most keys":           {change(16, 255, 255, 255, 255, 255, 255, 255, 127), "number of metadata keys"},
+		"seven bytes":         {sample.Bytes()[:7], "not a GGUF file: 7 bytes are too few"},
+		"zeros":               {make([]byte, 32), `begins with "\x00`},
+		"version 0x03000001":  {change(4, 1, 0, 0, 3), "version 50331649"},
 		"a key's length":      {change(24, 255, 255, 255, 255, 255, 255, 255, 255), "a length of"},
-		"an array of arrays":  {nested, "an array of type 9"},
+		"an array of arrays":  {nested, "at byte 37: an array of type 9"},
 		"a key twice":         {with(func(s *gguftest.File) { s.Keys[1].Name = "u8" }), "given twice"},
 		"a tensor twice":      {with(func(s *gguftest.File) { s.Tensors[1].Name = "a" }), `tensor "a" is given twice`},
-		"five dimensions":     {with(func(s *gguftest.File) { s.Tensors[0].Shape = []int{1, 1, 1, 2, 3} }), "5 dimensions"},
+		"five dimensions":     {with(func(s *gguftest.File) { s.Tensors[1].Shape = []int{1, 1, 1, 2, 3} }), `description 2 of 2 tensors: tensor "b" has 5 dimensions`},
+		"no name of a tensor": {with(func(s *gguftest.File) { s.Tensors[0].Name = "" }), `the name "" is empty`},
+		"a name of bytes":     {with(func(s *gguftest.File) { s.Tensors[0].Name = "\xff" }), "no UTF-8"},
+		"no name of a key":    {with(func(s *gguftest.File) { s.Keys[0].Name = "" }), `key "" is empty`},
+		"a key of bytes":      {with(func(s *gguftest.File) { s.Keys[0].Name = "\xff" }), "no UTF-8"},
+		"a large number":      {with(func(s *gguftest.File) { s.Keys[6].Value = uint64(1 << 63) }), `metadata: "u64": the number 9223372036854775808 is out of range`},
+		"an unknown value":    {change(24+8+2, 13), `metadata: "u8": at byte 34: a value of type 13`},
+		"1 << 48 elements":    {with(func(s *gguftest.File) { s.Tensors[0].Shape = []int{1 << 24, 1 << 24} }), "cut short or damaged"},
+		"more than 1 << 48":   {with(func(s *gguftest.File) { s.Tensors[0].Shape = []int{1<<24 + 1, 1 << 24} }), "has a dimension of 16777217"},
+		"a large alignment":   {with(func(s *gguftest.File) { s.Keys[0] = gguftest.Key{Name: "general.alignment", Value: uint32(1 << 21)} }), "power of two"},
+		"no alignment":        {with(func(s *gguftest.File) { s.Keys[0] = gguftest.Key{Name: "general.alignment", Value: uint32(0)} }), "power of two"},
+		"alignment of 1 MiB":  {with(func(s *gguftest.File) { s.Keys[0] = gguftest.Key{Name: "general.alignment", Value: uint32(1 << 20)} }), "takes bytes 1048576 to 1048600"},
 		"no dimension":        {with(func(s *gguftest.File) { s.Tensors[0].Shape = nil }), "0 dimensions"},
 		"an empty dimension":  {with(func(s *gguftest.File) { s.Tensors[0].Shape = []int{2, 0} }), "dimension of 0"},
 		"too many elements":   {with(func(s *gguftest.File) { s.Tensors[0].Shape = []int{1 << 31, 1 << 31, 4} }), "has a dimension of"},
@@ -128,6 +150,10 @@ func TestRefused(t *testing.T) {
 	if err := f.Float32At(make([]float32, 1), a, 0); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `tensor "a" is IQ1_S, which is not implemented`) {
 		t.Errorf("a type that is not implemented: %v", err)
 	}
+	b, _ := f.Lookup("b") // the tensors behind it are read
+	if got := make([]float32, 32); f.Float32At(got, b, 32) != nil || got[0] != -2 {
+		t.Errorf("b is %v", got)
+	}
 }
 
 // A file that is cut short anywhere is a data error, and never more.
@@ -135,22 +161,59 @@ func TestCutShort(t *testing.T) {
 	t.Parallel()
 	whole := sample.Bytes()
 	for n := range len(whole) - 28 { // of the padding at the end
-		if _, err := read(whole[:n]); exitcode.Code(err) != exitcode.Data {
+		if _, err := read(whole[:n]); exitcode.Code(err) != exitcode.Data || strings.Contains(err.Error(), "when it was opened") {
 			t.Fatalf("%d of %d bytes: %v", n, len(whole), err)
+		}
+	}
+	must.Get(read(whole[:len(whole)-28]))(t)
+	start := bytes.Index(whole, []byte("\x00\x00\x80?")) // the data begin with a 1
+	for n := range start - 32 {
+		_, err := gguf.Read(bytes.NewReader(whole[:n]), int64(len(whole)), "test.gguf")
+		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "the file is shorter than when it was opened") {
+			t.Fatalf("%d of %d bytes that there were: %v", n, len(whole), err)
 		}
 	}
 }
 
-// failing is a file on a disk that fails.
-type failing struct{ *bytes.Reader }
+// changing is a file that becomes shorter, or whose disk fails, once it is open.
+type changing struct {
+	*bytes.Reader
+	err error
+}
 
-func (failing) ReadAt([]byte, int64) (int, error) { return 0, errors.New("input/output error") }
+func (c *changing) ReadAt(p []byte, at int64) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.Reader.ReadAt(p, at)
+}
 
 func TestReadFails(t *testing.T) {
 	t.Parallel()
-	if _, err := gguf.Read(failing{}, 1000, "x"); err == nil {
-		t.Error("a file that cannot be read was read")
+	content := sample.Bytes()
+	disk := errors.New("input/output error")
+	r := &changing{bytes.NewReader(content), disk}
+	if _, err := gguf.Read(r, 1000, "x"); !errors.Is(err, disk) || strings.Contains(err.Error(), "shorter") {
+		t.Errorf("a file that cannot be read: %v", err)
 	}
+	r.err = nil
+	f := must.Get(gguf.Read(r, int64(len(content)), "x"))(t)
+	a, _ := f.Lookup("a")
+	if sum, err := f.SHA256(); err != nil || sum != fmt.Sprintf("%x", sha256.Sum256(content)) {
+		t.Errorf("%q, %v", sum, err)
+	}
+	r.err = io.EOF
+	if err := f.Float32At(make([]float32, 1), a, 0); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `tensor "a": the file is shorter`) {
+		t.Errorf("a file that became shorter: %v", err)
+	}
+	r.err = disk
+	if err := f.Float32At(make([]float32, 1), a, 0); !errors.Is(err, disk) || exitcode.Code(err) == exitcode.Data {
+		t.Errorf("a disk that fails: %v", err)
+	}
+	if sum, err := f.SHA256(); sum != "" || !errors.Is(err, disk) {
+		t.Errorf("the digest of a file on a disk that fails: %q, %v", sum, err)
+	}
+	must.Do(t, f.Close()) // of a reader that is not closed
 }
 
 func FuzzRead(f *testing.F) {

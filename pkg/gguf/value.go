@@ -45,25 +45,25 @@ func (c *cursor) bytes(n int64) ([]byte, error) {
 	return raw, nil
 }
 
-func (c *cursor) uint32() (uint32, error) {
+func (c *cursor) uint32() (n uint32, err error) {
 	raw, err := c.bytes(4)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		n = binary.LittleEndian.Uint32(raw)
 	}
-	return binary.LittleEndian.Uint32(raw), nil
+	return n, err
 }
 
 // size reads a length or a number of things that take at least width bytes each.
-func (c *cursor) size(width int64) (int64, error) {
+func (c *cursor) size(width int64) (n int64, err error) {
 	raw, err := c.bytes(8)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
-	n := binary.LittleEndian.Uint64(raw)
-	if n > uint64(c.left/width) {
-		return 0, fmt.Errorf("at byte %d: a length of %d, and the rest of the file, or of what metadata may take, is %d bytes", c.at-8, n, c.left)
+	length := binary.LittleEndian.Uint64(raw)
+	if length > uint64(c.left/width) {
+		return n, fmt.Errorf("at byte %d: a length of %d, and the rest of the file, or of what metadata may take, is %d bytes", c.at-8, length, c.left)
 	}
-	return int64(n), nil
+	return int64(length), nil
 }
 
 func (c *cursor) text() (string, error) {

@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/gguf/gguftest"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -154,33 +156,6 @@ func TestPermutedRow(t *testing.T) {
 	})
 }
 
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	for architecture, want := range map[string]map[string]any{
-		"llama":  {"model_type": "llama", "head_dim": 4.0, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "vocab_size": 6.0, "tie_word_embeddings": true, "hidden_act": "silu", "eos_token_id": 3.0},
-		"qwen2":  {"architectures": []any{"Qwen2ForCausalLM"}, "attention_bias": nil},
-		"qwen3":  {"model_type": "qwen3", "attention_bias": false},
-		"gemma":  {"model_type": "gemma", "hidden_activation": "gelu_pytorch_tanh"},
-		"gemma2": {"attn_logit_softcapping": 50.0, "layer_types": []any{"sliding_attention"}, "query_pre_attn_scalar": 4.0, "sliding_window": 32.0},
-		"gemma3": {"model_type": "gemma3_text", "rope_local_base_freq": 10000.0, "final_logit_softcapping": nil},
-	} {
-		folder := must.Get(imported(t, sample(architecture), Options{}))(t)
-		got := fields(t, folder, "config.json")
-		for key, value := range want {
-			if diff := cmp.Diff(value, got[key]); diff != "" {
-				t.Errorf("%s: %s: %s", architecture, key, diff)
-			}
-		}
-		f := must.Get(safetensors.Open(filepath.Join(folder, "model.safetensors")))(t)
-		norm := make([]float32, 4)
-		must.Do(t, f.Float32To(norm, "model.norm.weight"))
-		must.Do(t, f.Close())
-		if one := strings.HasPrefix(architecture, "gemma"); one != (norm[0] == 2) || !one != (norm[0] == 3) {
-			t.Errorf("%s: the norm is %v", architecture, norm)
-		}
-	}
-}
-
 // The scaling of Llama 3 is found from its factors: those of Llama 3.2 (factor 32) with heads
 // of width 64, and none where all are 1.
 func TestRopeTable(t *testing.T) {
@@ -217,7 +192,7 @@ func TestRopeTable(t *testing.T) {
 		}
 		return values
 	}
-	for _, original := range []float64{8192, 4096} {
+	for _, original := range []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072} {
 		folder := must.Get(imported(t, with(factors(32, 1, 4, original)), Options{}))(t)
 		want := map[string]any{"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": original}
 		if diff := cmp.Diff(want, fields(t, folder, "config.json")["rope_scaling"]); diff != "" {
@@ -227,6 +202,31 @@ func TestRopeTable(t *testing.T) {
 	folder := must.Get(imported(t, with(factors(1, 1, 4, 8192)), Options{}))(t)
 	if got := fields(t, folder, "config.json")["rope_scaling"]; got != nil {
 		t.Errorf("factors of 1: %v", got)
+	}
+	for off, found := range map[float32]bool{1 + 5e-5: true, 1 + 2e-4: false, 1 - 2e-4: false} { // what float32 may round, and more
+		near := factors(32, 1, 4, 8192)
+		near[0] *= off
+		if _, err := imported(t, with(near), Options{}); (err == nil) != found {
+			t.Errorf("a factor is %g times what it should be: %v", off, err)
+		}
+	}
+	for says, edit := range map[string]func(f *gguftest.File){
+		"is F32 of shape [31], want F32 of [32]": func(f *gguftest.File) { f.Tensors[len(f.Tensors)-1].Shape = []int{31} },
+		"is F16 of shape [32], want F32 of [32]": func(f *gguftest.File) { f.Tensors[len(f.Tensors)-1].Type = 1 },
+		`"rope_freqs.weight" belongs to no part of`: func(f *gguftest.File) {
+			f.Keys = append(f.Keys, gguftest.Key{Name: "llama.rope.scaling.type", Value: "linear"}, gguftest.Key{Name: "llama.rope.scaling.factor", Value: float32(2)})
+		},
+	} {
+		f := with(factors(32, 1, 4, 8192))
+		edit(&f)
+		if _, err := imported(t, f, Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	one := factors(1, 1, 4, 8192)
+	one[3] = 0.5
+	if _, err := imported(t, with(one), Options{}); exitcode.Code(err) != exitcode.Data {
+		t.Errorf("factors of 1 and one of 0.5: %v", err)
 	}
 	if _, err := imported(t, with(factors(8, 2, 3, 8000)), Options{}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "no scaling of rotary embedding") {
 		t.Errorf("another scaling: %v", err)
@@ -247,6 +247,29 @@ func TestRefusals(t *testing.T) {
 	}{
 		{func(f *gguftest.File) { f.Keys[0].Value = "mamba" }, `the architecture "mamba" is not implemented`},
 		{key("split.count", uint16(2)), "one of 2 files"},
+		{key("split.count", "2"), `"split.count" is a string, want an integer`},
+		{key("general.architecture", int32(1)), "is an integer, want a string"},
+		{key("llama.block_count", uint32(11)), `there is no tensor "blk.1.attn_norm.weight", which models of llama have`},
+		{key("llama.block_count", uint32(12)), `"llama.block_count" is 12, and the file has 11 tensors`},
+		{key("llama.context_length", uint32(0)), "is 0, want an integer from 1 to 1073741824"},
+		{key("llama.context_length", uint32(1<<30+1)), "is 1073741825, want an integer"},
+		{key("llama.context_length", []bool{true}), "is [true], want an integer"},
+		{key("llama.context_length", []int32{}), "is [], want an integer"},
+		{key("llama.attention.value_length", uint32(2)), `"llama.attention.value_length" is 2, and keys have 4`},
+		{key("llama.attention.scale", float32(1)), `"llama.attention.scale" is set`},
+		{key("llama.attention.causal", false), `"llama.attention.causal" is 0`},
+		{key("llama.use_parallel_residual", true), `"llama.use_parallel_residual" is 1`},
+		{key("llama.logit_scale", float32(math.NaN())), "is NaN, want a finite number"},
+		{key("llama.logit_scale", "1"), "is 1, want a finite number"},
+		{key("llama.attention.layer_norm_rms_epsilon", nil), `"llama.attention.layer_norm_rms_epsilon" is missing`},
+		{key("llama.rope.scaling.type", uint32(1)), "is an integer, want a string"},
+		{key("llama.rope.scaling.type", "yarn"), `"llama.rope.scaling.factor" is missing`},
+		{key("llama.rope.scaling.type", "linear"), `"llama.rope.scaling.factor" is missing`},
+		{func(f *gguftest.File) {
+			*f = sample("llama", gguftest.Key{Name: "llama.attention.key_length", Value: uint32(3)}, gguftest.Key{Name: "llama.attention.value_length", Value: uint32(3)})
+		}, `"llama.attention.key_length" is 3, want an even number`},
+		{tensor(func(t *gguftest.Tensor) { t.Shape = []int{24} }), "or it has not two dimensions"},
+		{func(f *gguftest.File) { f.Tensors[1].Shape = []int{2, 2} }, `tensor "output_norm.weight" has the shape [2 2], want [4]`},
 		{key("llama.block_count", nil), `"llama.block_count" is missing`},
 		{key("llama.block_count", uint32(1<<29)), "block_count"},
 		{key("llama.block_count", "two"), "want an integer"},
@@ -288,11 +311,29 @@ func TestShards(t *testing.T) {
 	t.Parallel()
 	folder := must.Get(imported(t, sample("llama"), Options{DType: safetensors.BF16, MaxFileBytes: 64}))(t)
 	var index struct {
+		Metadata struct {
+			TotalSize int `json:"total_size"`
+		} `json:"metadata"`
 		WeightMap map[string]string `json:"weight_map"`
 	}
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(filepath.Join(folder, "model.safetensors.index.json")))(t), &index))
-	if len(index.WeightMap) != 11 {
-		t.Errorf("%d tensors: %v", len(index.WeightMap), index.WeightMap)
+	// Bytes: 48 of the embedding and 8 of a norm; 64 of queries; 32 of keys and 32 of values;
+	// 64; 8 and 40; 40; 40 and 8.
+	want := map[string]int{"model.embed_tokens": 1, "model.layers.0.input_layernorm": 1, "model.norm": 7}
+	for name, file := range map[string]int{"self_attn.q": 2, "self_attn.k": 3, "self_attn.v": 3, "self_attn.o": 4, "mlp.gate": 5, "mlp.up": 6, "mlp.down": 7} {
+		want["model.layers.0."+name+"_proj"] = file
+	}
+	want["model.layers.0.post_attention_layernorm"] = 5
+	got := map[string]int{}
+	for name, file := range index.WeightMap {
+		var of int
+		must.Get(fmt.Sscanf(file, "model-%05d-of-%05d.safetensors", &of, new(int)))(t)
+		if got[strings.TrimSuffix(name, ".weight")] = of; !strings.HasSuffix(file, "-of-00007.safetensors") {
+			t.Errorf("%q is in %q", name, file)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || index.Metadata.TotalSize != 384 {
+		t.Errorf("%d bytes: %s", index.Metadata.TotalSize, diff)
 	}
 	for name, file := range index.WeightMap {
 		f := must.Get(safetensors.Open(filepath.Join(folder, file)))(t)
@@ -303,15 +344,61 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// TestSource by hand: 96 of the 192 elements of a model are F16 here, and of two types with
+// as many the first by name is that of the model.
 func TestSource(t *testing.T) {
 	t.Parallel()
-	folder := must.Get(imported(t, sample("qwen3"), Options{}))(t)
-	s := must.Get(ReadSource(folder))(t)
-	if s.File != "m.gguf" || len(s.SHA256) != 64 || s.Architecture != "qwen3" || s.Type != "F32" || s.DType != "float32" || s.Format != "GGUF v3" {
-		t.Errorf("%+v", s)
+	for name, c := range map[string]struct {
+		halves []string
+		want   string
+		f16    int
+	}{
+		"all":  {nil, "F32", 0},
+		"half": {[]string{"token_embd", "blk.0.attn_q", "blk.0.ffn_gate", "blk.0.ffn_up"}, "F16", 24 + 32 + 20 + 20},
+		"few":  {[]string{"blk.0.attn_q", "blk.0.ffn_gate", "blk.0.ffn_up"}, "F32", 32 + 20 + 20},
+	} {
+		f := sample("llama")
+		for i := range f.Tensors {
+			if tensor := &f.Tensors[i]; slices.Contains(c.halves, strings.TrimSuffix(tensor.Name, ".weight")) {
+				tensor.Type, tensor.Data = 1, tensor.Data[:len(tensor.Data)/2]
+				clear(tensor.Data)
+			}
+		}
+		types := map[string]int{"F32": 192 - c.f16}
+		if c.f16 > 0 {
+			types["F16"] = c.f16
+		}
+		folder := must.Get(imported(t, f, Options{}))(t)
+		got := must.Get(ReadSource(folder))(t)
+		want := &Source{
+			File: "m.gguf", SHA256: fmt.Sprintf("%x", sha256.Sum256(f.Bytes())), Format: "GGUF v3", Architecture: "llama", Type: c.want, Types: types,
+			DType: "float32", ModelSHA256: must.Get(checkpoint.Digest(folder))(t),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
-	if none := must.Get(ReadSource(t.TempDir()))(t); none != nil {
+	folder := t.TempDir()
+	if none := must.Get(ReadSource(folder))(t); none != nil {
 		t.Errorf("a folder without: %+v", none)
+	}
+	path := filepath.Join(folder, SourceFile)
+	must.Do(t, os.WriteFile(path, []byte("[]"), 0o666))
+	if s, err := ReadSource(folder); s != nil || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), SourceFile) {
+		t.Errorf("no object: %+v, %v", s, err)
+	}
+	must.Do(t, os.Remove(path))
+	must.Do(t, os.Mkdir(path, 0o777))
+	if s, err := ReadSource(folder); s != nil || exitcode.Code(err) != exitcode.Data {
+		t.Errorf("a folder of this name: %+v, %v", s, err)
+	}
+	if err := Write(path, folder, Options{}); exitcode.Code(err) != exitcode.Data {
+		t.Errorf("a folder as a file: %v", err)
+	}
+	file := filepath.Join(folder, "m.gguf")
+	must.Do(t, os.WriteFile(file, sample("llama").Bytes(), 0o666))
+	if err := Write(file, filepath.Join(folder, "none"), Options{}); err == nil || !strings.HasPrefix(err.Error(), "importing ") {
+		t.Errorf("into a folder that is not there: %v", err)
 	}
 }
 

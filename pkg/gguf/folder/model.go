@@ -55,7 +55,11 @@ var neutral = map[string]float64{
 
 // readModel reads the shape of a model from the metadata.
 func readModel(f *gguf.File) (*model, error) {
-	if n, there, err := gguf.Get[int64](f.Metadata, "split.count"); err != nil || there && n > 1 {
+	n, _, err := gguf.Get[int64](f.Metadata, "split.count")
+	if err != nil {
+		return nil, err
+	}
+	if n > 1 {
 		return nil, fmt.Errorf("it is one of %d files of a model: join them with llama-gguf-split --merge, of llama.cpp", n)
 	}
 	name, _, err := gguf.Get[string](f.Metadata, "general.architecture")
