@@ -29,12 +29,8 @@ func CheckLinks(path string) error {
 	}
 	at, rest := "/", strings.Split(whole, "/")
 	for links := 0; len(rest) > 0; {
-		name := rest[0]
+		next := filepath.Join(at, rest[0]) // of .. too: what is before it is no link any more
 		rest = rest[1:]
-		if name == "" || name == "." {
-			continue
-		}
-		next := filepath.Join(at, name) // of .. too: what is before it is no link any more
 		info, err := os.Lstat(next)
 		if err != nil {
 			return nil // whoever writes there finds out

@@ -83,6 +83,15 @@ func TestCheckLinks(t *testing.T) {
 	if err != nil || len(left) != 1 { // f, by the link that is ours
 		t.Errorf("%v, %v", left, err)
 	}
+	if err := Remove(dir + "/run/report/f"); err == nil {
+		t.Error("a stranger's link leads to what is removed")
+	}
+	if err := Remove(dir + "/run/report"); err != nil { // the link
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "mine")); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
 }
 
 // TestCreate: what is there is truncated or added to, and a link to a file is none.
@@ -109,5 +118,16 @@ func TestCreate(t *testing.T) {
 	}
 	if err := Write(path+"-link", nil); err == nil {
 		t.Error("a link is written through")
+	}
+	if err := Write(filepath.Join(path, "below"), nil); err == nil {
+		t.Error("a file is taken for a folder")
+	}
+	for range 2 { // what is not there is removed too
+		if err := Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Remove(filepath.Dir(path)); err == nil {
+		t.Error("a folder with a link in it is removed")
 	}
 }

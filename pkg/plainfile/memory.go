@@ -17,11 +17,13 @@ import (
 // Fits refuses to read whole what is larger than the memory that is available:
 // a sparse file takes no room on a disk, and has any size. What has the size of
 // a document is not worth the look.
-func Fits(path string, size int64) error {
+func Fits(path string, size int64) error { return fits(path, size, "/") }
+
+func fits(path string, size int64, root string) error {
 	if size <= MaxDocument {
 		return nil
 	}
-	if room, known := available("/"); known && size > room {
+	if room, known := available(root); known && size > room {
 		return exitcode.WithHint(exitcode.Dataf("reading %q: it has %d bytes, and %d bytes of memory are available", path, size, room),
 			"look at the size of the file; if it is right, use a machine or a job with more memory")
 	}
@@ -81,7 +83,7 @@ func groupRoom(folder string) (room int64, bounded bool) {
 	most, ok := number(filepath.Join(folder, "memory.max"))
 	current, known := number(filepath.Join(folder, "memory.current"))
 	if !ok || !known {
-		return 0, false
+		return room, false
 	}
 	for _, name := range []string{"inactive_file", "active_file"} {
 		pages, _ := field(filepath.Join(folder, "memory.stat"), name)
@@ -91,27 +93,26 @@ func groupRoom(folder string) (room int64, bounded bool) {
 }
 
 // number reads a file with one number; "max" is none.
-func number(path string) (int64, bool) {
+func number(path string) (n int64, known bool) {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
+	if err == nil {
+		n, err = strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 	}
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 	return n, err == nil
 }
 
 // field reads the number after a name in a file of names and numbers.
-func field(path, name string) (int64, bool) {
+func field(path, name string) (n int64, known bool) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, false
+		return n, false
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == name {
-			n, err := strconv.ParseInt(words[1], 10, 64)
+			n, err = strconv.ParseInt(words[1], 10, 64)
 			return n, err == nil
 		}
 	}
-	return 0, false
+	return n, false
 }

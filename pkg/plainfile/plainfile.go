@@ -33,16 +33,16 @@ const MaxDocument = 64 << 20
 
 // Open opens a regular file and returns its size. A file that is not there is
 // a data error which still is fs.ErrNotExist, so that a caller can tell.
-func Open(path string) (*os.File, int64, error) {
+func Open(path string) (f *os.File, size int64, err error) {
 	f, info, err := OpenAny(path)
 	if err != nil {
-		return nil, 0, openError(err)
+		return nil, size, openError(err)
 	}
 	if info.IsDir() {
-		return nil, 0, errors.Join(exitcode.Dataf("%w", &KindError{path, "a folder"}), f.Close())
+		return nil, size, errors.Join(exitcode.Dataf("%w", &KindError{path, "a folder"}), f.Close())
 	}
 	if err := checkPointer(f, info.Size(), path); err != nil {
-		return nil, 0, errors.Join(err, f.Close())
+		return nil, size, errors.Join(err, f.Close())
 	}
 	return f, info.Size(), nil
 }
