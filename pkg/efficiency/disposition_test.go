@@ -17,6 +17,9 @@ import (
 // second is a moment of these tests, in seconds since they began.
 func second(s int) time.Time { return time.Unix(1_795_220_000+int64(s), 0).UTC() }
 
+// began is when runs of these tests did.
+var began = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+
 // accounts is what sacct -D prints: job 70 was requeued twice, and began at 0, 100 and
 // 200; the allocation 80 was cancelled at 500; tasks of 90 wait, and one of 91 never began.
 var accounts = fmt.Sprintf(`70_3|PREEMPTED|%[1]d|%[2]d|alice
@@ -79,6 +82,22 @@ func TestDisposition(t *testing.T) {
 		"closed without it":  {attempt: at("70_7", 0, 1, 99), slurm: slurmSays, records: stopped, dropped: true, want: dispositionLate},
 		"completed, no seal": {attempt: at("71_0", 0, 1, 99), slurm: slurmSays, want: dispositionOpen},
 
+		"seen near its limit": {attempt: at("70_3", 0, 1, 90), slurm: slurmReport{cause: func(_ graph.Task, record rundir.ExitRecord, minutes int, ran time.Duration) (executor.Cause, string) {
+			if ran != 89*time.Second || minutes != 0 || record.Message == "" {
+				return executor.CauseIO, ""
+			}
+			return executor.CauseTimeout, "x"
+		}}, records: stopped, want: dispositionTimeout},
+		"seen, of its own": {attempt: at("70_3", 0, 1, 90), slurm: slurmReport{cause: func(graph.Task, rundir.ExitRecord, int, time.Duration) (executor.Cause, string) {
+			return executor.CauseIO, "y"
+		}}, records: says(0, exitcode.IO, "x"), want: dispositionFailed},
+		"Slurm knows better": {attempt: at("70_5", 0, 1, 50), slurm: slurmReport{starts: slurmSays.starts, cause: func(graph.Task, rundir.ExitRecord, int, time.Duration) (executor.Cause, string) {
+			return executor.CauseTimeout, "y"
+		}}, records: stopped, want: dispositionMemory},
+		"requeued for what": {attempt: at("70_3", 1, 101, 90), slurm: slurmReport{starts: slurmSays.starts, cause: func(graph.Task, rundir.ExitRecord, int, time.Duration) (executor.Cause, string) {
+			return executor.CausePreempted, "y"
+		}}, records: []rundir.ExitRecord{{Task: task, Attempt: 1, Code: exitcode.Stopped, Message: "m", Time: second(190)}}, want: dispositionPreempted},
+
 		// In an allocation whose end says nothing of a task that had failed before.
 		"with its allocation":   {attempt: at("80_0", 0, 1, 495), slurm: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: dispositionCancelled},
 		"before its allocation": {attempt: at("80_0", 0, 1, 90), slurm: slurmSays, later: []Attempt{{Task: "learn-000001-00000", Job: "80_0"}}, records: stopped, want: dispositionStopped},
@@ -94,6 +113,11 @@ func TestDisposition(t *testing.T) {
 		"no word, memory":   {attempt: oom, later: []Attempt{at("local-n1-0a_0", 1, 101, 90)}, want: dispositionMemory},
 		"another's record":  {attempt: at("70_3", 0, 95, 90), records: stopped, want: dispositionOpen},
 		"superseded":        {attempt: at("70_3", 1, 1, 90), sealed: 50, want: dispositionLate},
+		"a record's time":   {attempt: at("70_3", 0, 90, 90), records: stopped, want: dispositionStopped}, // the moment that it began
+		"no time at all":    {attempt: at("70_3", 0, 95, 90), records: []rundir.ExitRecord{{Task: task, Code: exitcode.IO, Message: "x"}}, want: dispositionFailed},
+		"cancel as it ends": {attempt: at("70_3", 0, 1, 79), records: stopped, pause: cancelled, want: dispositionCancelled},
+		"cancel of others":  {attempt: at("70_3", 0, 1, 90), records: stopped, pause: rundir.Pause{By: "a", Since: second(80), Stop: true, Stage: graph.StageLearn}, want: dispositionStopped},
+		"late without word": {attempt: at("70_3", 0, 1, 90), records: says(0, exitcode.IO, "x"), sealed: 50, want: dispositionFailed},
 		"at work":           {attempt: at("70_3", 0, 1, 90), want: dispositionOpen},
 	} {
 		t.Run(name, func(t *testing.T) {

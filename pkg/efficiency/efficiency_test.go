@@ -42,11 +42,42 @@ func TestSeries(t *testing.T) {
 	if (weighted{}).mean() != nil {
 		t.Error("no time has a mean")
 	}
+	// 2 for 1 s, 4 for 20 s, which is 20 times as long and no gap yet, 8 for 20.5 s, which is
+	// one; then a sample of the same moment and one of an earlier, which stand for no time.
+	edge := series{keep: true}
+	for i, second := range []float64{0, 1, 21, 41.5, 41.5, 40, 41} {
+		edge.add(int64(second*1e6), []float64{0, 2, 4, 8, 16, 1, 0}[i], "x", float64(i%2))
+	}
+	if mean, share := edge.over.mean(), edge.nonzero.mean(); !near(*mean, (2+80+0)/22.0) || edge.max != 16 || edge.count != 7 || !near(*share, 1/22.0) || len(edge.line) != 3 {
+		t.Errorf("mean %v of %v s, share %v, max %v, %d samples, line %v", *mean, edge.over.seconds, *share, edge.max, edge.count, edge.line)
+	}
+	if want := (moment{time.Unix(21, 0).UTC(), 20, 4}); edge.line[1] != want || edge.grownBy["x"] != 2+2 || edge.grown != 2+2+4 {
+		t.Errorf("the line is %v, grown by %v, of which %v in the phase", edge.line, edge.grown, edge.grownBy)
+	}
+	long := series{keep: true}
+	for i := range mostMoments + 1 { // as many stretches as are kept, then one more
+		long.add(int64(i)*1e6, 1, "", 0)
+	}
+	if len(long.line) != mostMoments {
+		t.Errorf("%d of %d moments are kept", len(long.line), mostMoments)
+	}
+	if long.add(mostMoments*1e6+1e6, 1, "", 0); len(long.line) != mostMoments/2+1 { // 513 in pairs, and one
+		t.Errorf("%d moments, of %d", len(long.line), mostMoments+1)
+	}
 }
 
 // However a time line is thinned, its integral is the same.
 func TestHalved(t *testing.T) {
 	t.Parallel()
+	line := func(gap float64) []moment {
+		return []moment{{second(10), 10, 1}, {second(20).Add(time.Duration(gap * float64(time.Second))), 10, 3}}
+	}
+	if got := halved(line(9)); len(got) != 1 || got[0] != (moment{second(29), 20, 2}) {
+		t.Errorf("a gap of 9 s between stretches of 10: %v", got)
+	}
+	if got := halved(line(10)); len(got) != 2 {
+		t.Errorf("a gap of 10 s: %v", got)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		var line []moment
 		at := time.Unix(0, 0)
@@ -127,84 +158,6 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// The remarks of jobstats, at its thresholds.
-func TestNotes(t *testing.T) {
-	t.Parallel()
-	of := func(v float64) *float64 { return &v }
-	gpus := func(shares ...*float64) []GPU {
-		var all []GPU
-		for _, s := range shares {
-			all = append(all, GPU{Use: Use{GPUShare: s}})
-		}
-		return all
-	}
-	long := func(r Report) Report {
-		r.WallClockSeconds = 301
-		return r
-	}
-	held := func(used, given float64) []Attempt {
-		return []Attempt{{MemoryMaxBytes: used * (1 << 30), MemoryGivenBytes: given * (1 << 30), Cores: 2}}
-	}
-	// A job with so many GPUs of each of two nodes, which are seen to have two.
-	spread := func(first, second string, count int) Report {
-		r := Report{GPUs: []GPU{{Host: first, Index: 0}, {Host: first, Index: 1}}}
-		for _, host := range []string{first, second} {
-			r.Each = append(r.Each, Attempt{Task: "learn-000001-00000", Job: "5_0", Host: host, GPUs: make([]GPU, count)})
-		}
-		return r
-	}
-	for name, c := range map[string]struct {
-		report Report
-		want   []string // beginnings
-	}{
-		"nothing":               {long(Report{}), nil},
-		"idle GPU":              {long(Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}), []string{"This run did not use the GPU."}},
-		"idle, but short":       {Report{GPUs: gpus(of(0)), Total: Use{GPUShare: of(0)}}, nil},
-		"some idle":             {long(Report{GPUs: gpus(of(0), of(0.9), of(0)), Total: Use{GPUShare: of(0.3)}}), []string{"This run did not use 2 of the 3 GPUs"}},
-		"unknown is not idle":   {long(Report{GPUs: gpus(nil, nil)}), nil},
-		"15 %":                  {long(Report{GPUs: gpus(of(0.15)), Total: Use{GPUShare: of(0.15)}}), []string{"The overall GPU utilization of this run is only 15%."}},
-		"24 %":                  {long(Report{GPUs: gpus(of(0.24)), Total: Use{GPUShare: of(0.24)}}), []string{"The overall GPU utilization of this run is 24%, which is somewhat low."}},
-		"25 %":                  {long(Report{GPUs: gpus(of(0.25)), Total: Use{GPUShare: of(0.25)}}), nil},
-		"64 % of cores":         {long(Report{Total: Use{CPUShare: of(0.64), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 64%. This value is low"}},
-		"80 % of cores":         {long(Report{Total: Use{CPUShare: of(0.8), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU utilization of this run is 80%. This value is somewhat low"}},
-		"81 % of cores":         {long(Report{Total: Use{CPUShare: of(0.81), CoreSeconds: 4, Seconds: 1}}), nil},
-		"one core of four":      {long(Report{Total: Use{CPUShare: of(0.24), CoreSeconds: 4, Seconds: 1}}), []string{"The overall CPU", "The CPU utilization is about one by"}},
-		"too much memory":       {long(Report{Each: held(6, 32)}), []string{"The tasks used at most 19% of the 32.0GB of memory that they were given. For a next run, 8 GiB a task would do"}},
-		"enough memory in use":  {long(Report{Each: held(23, 32)}), nil},
-		"60 % of the limit":     {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 2160, LimitSeconds: 3600}}}), nil},
-		"59 % of the limit":     {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 2124, LimitSeconds: 3600}}}), []string{"The tasks of learn needed at most 59% of their time limit of 01:00:00."}},
-		"short of a long limit": {long(Report{Stages: []StageUse{{Stage: "learn", LongestSeconds: 900, LimitSeconds: 36000}}}), nil},
-		"shared":                {long(Report{Shared: true}), []string{"Some GPUs were seen by several tasks at once"}},
-		"killed":                {long(Report{Lost: []Loss{{Cause: dispositionKilled, Attempts: 2}}}), []string{"Attempts that ended without a message: 2"}},
-		"out of memory":         {long(Report{Lost: []Loss{{Cause: dispositionMemory, Attempts: 2}}, Each: held(6, 32)}), []string{"Attempts that needed more memory than they were given: 2."}},
-		"out of time":           {long(Report{Lost: []Loss{{Cause: dispositionTimeout, Attempts: 1}}}), []string{"Attempts that exceeded their time limit: 1."}},
-		"out of time, idle":     {long(Report{Lost: []Loss{{Cause: dispositionTimeout, Attempts: 1}}, GPUs: gpus(of(0))}), []string{"This run did not use the GPU."}},
-		"Slurm was not there":   {long(Report{Unasked: "no sinfo", Lost: []Loss{{Cause: dispositionStopped}}}), []string{"Slurm was not asked how attempts ended, and may know more: no sinfo."}},
-		"files seen late":       {Report{Phases: []PhaseUse{{Phase: "wait", Seconds: 90, Share: 0.01, LongestSeconds: 61, LongestTask: "score-000002-00001"}}}, []string{"Files that one node had sealed were seen late by others: tasks waited 00:01:30 for them in all (1.0% of their time), 00:01:01 at most (score-000002-00001)."}},
-		"files seen at once":    {Report{Phases: []PhaseUse{{Phase: "wait", Seconds: 9, LongestSeconds: 0.9}, {Phase: "decode", Seconds: 90, Share: 1, LongestSeconds: 61}}}, nil},
-		"13 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 26, GPUs: gpus(nil, nil)}}}), []string{"The tasks of learn held 13 cores for each GPU. Up to 12"}},
-		"12 cores for a GPU":    {long(Report{Each: []Attempt{{Stage: "learn", Cores: 24, GPUs: gpus(nil, nil)}}}), nil},
-		"one GPU of two nodes":  {long(spread("n1", "n2", 1)), []string{"learn-000001-00000 used 2 GPUs from 2 nodes, and nodes have 2 GPUs or more."}},
-		"two GPUs of two nodes": {long(spread("n1", "n2", 2)), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := notes(&c.report)
-			ok := len(got) == len(c.want)
-			for i := range min(len(got), len(c.want)) {
-				ok = ok && strings.HasPrefix(got[i].Text, c.want[i])
-			}
-			if !ok {
-				t.Errorf("%+v, want %q", got, c.want)
-			}
-		})
-	}
-	idle := Report{Phases: []PhaseUse{{Phase: "wait", Share: 0.5, CPUShare: of(0.01)}, {Phase: "decode", Share: 0.5, CPUShare: of(0.9)}}}
-	if cause := idleCause(&idle); cause != "Little was used during wait (50% of the time)." {
-		t.Errorf("the cause is %q", cause)
-	}
-}
-
 // Two tasks that see one GPU at once are noticed; those that follow each other are not.
 func TestShared(t *testing.T) {
 	t.Parallel()
@@ -217,6 +170,9 @@ func TestShared(t *testing.T) {
 	}{
 		"one after the other": {[]Attempt{at(0, 10, "n1"), at(10, 10, "n1"), at(30, 1, "n1")}, false},
 		"a moment":            {[]Attempt{at(0, 10.5, "n1"), at(10, 10, "n1")}, false},
+		"a second":            {[]Attempt{at(0, 11, "n1"), at(10, 10, "n1")}, false},
+		"more than a second":  {[]Attempt{at(0, 11.5, "n1"), at(10, 10, "n1")}, true},
+		"by the longest":      {[]Attempt{at(0, 100, "n1"), at(0, 1, "n1"), at(50, 1, "n1")}, true},
 		"at once":             {[]Attempt{at(0, 100, "n1"), at(10, 1, "n1"), at(20, 1, "n1")}, true},
 		"on two hosts":        {[]Attempt{at(0, 100, "n1"), at(10, 1, "n2")}, false},
 	} {
@@ -239,18 +195,5 @@ func TestPeak(t *testing.T) {
 	}
 	if peakOf(GPU{Name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", Index: -1}) != 0 {
 		t.Error("an instance is taken for a whole GPU")
-	}
-}
-
-// jobstats' suggestion of memory: a fifth above, in round numbers that are no less.
-func TestSuggestedMemory(t *testing.T) {
-	t.Parallel()
-	for used, want := range map[float64]int{0.1: 1, 1: 2, 20: 24, 26: 35, 90: 110, 300: 360, 1000: 1200, 1001: 1300} {
-		if got := suggestedGiB(used * (1 << 30)); got != want {
-			t.Errorf("%v GiB used: %d, want %d", used, got, want)
-		}
-	}
-	if got := humanSeconds(90061); got != "1-01:01:01" {
-		t.Error(got)
 	}
 }

@@ -39,25 +39,24 @@ func (w weighted) mean() *float64 {
 
 // series is one number of one device in one attempt, over time.
 type series struct {
-	count       int
-	first, last float64
-	at          int64 // microseconds, of the last
-	least       float64
-	max         float64
-	grown       float64 // of a counter, which may begin again
-	over        weighted
-	byPhase     map[string]weighted
-	grownBy     map[string]float64
-	nonzero     weighted // share of the time in which it was not zero
-	line        []moment // where it is kept
-	keep        bool
+	count     int
+	last, max float64
+	at        int64   // microseconds, of the last
+	least     float64 // interval between two samples, in seconds
+	grown     float64 // of a counter, which may begin again
+	over      weighted
+	byPhase   map[string]weighted
+	grownBy   map[string]float64
+	nonzero   weighted // share of the time in which it was not zero
+	line      []moment // where it is kept
+	keep      bool
 }
 
 // add takes the next sample.
 func (s *series) add(micros int64, value float64, phase string, bits float64) {
 	defer func() { s.count, s.at, s.last = s.count+1, micros, value }()
 	if s.count == 0 {
-		s.first, s.max = value, value
+		s.max = value
 		return
 	}
 	s.max = max(s.max, value)

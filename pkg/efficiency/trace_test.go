@@ -29,8 +29,6 @@ import (
 	"github.com/lathe-rl/lathe/pkg/webpage/webpagetest"
 )
 
-var began = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-
 // every is the time between the samples of the trace.
 const every = 5 * time.Second
 
@@ -300,6 +298,58 @@ func TestPageInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	webpagetest.Check(t, page)
+}
+
+// TestFLOPs by hand: 145,920 products of matrices a token, as below. Of 4 responses to prompts
+// of 1000 tokens that a group of 4 shares, 1000 tokens cost (6 · 145,920 + 6 · 2 · 64 · 1000) / 3
+// each, and 4000 that are sampled behind 1500 on average 2 · 145,920 + 4 · 2 · 64 · 1500 each.
+func TestFLOPs(t *testing.T) {
+	t.Parallel()
+	const prompt, decode, learn, first = 547_840, 1_059_840, 1_643_520, 875_520
+	r := bare(t)
+	r.Recipe.Rollout.Group = 4
+	stages := []StageUse{{Stage: "learn"}}
+	if addFLOPs(t.Context(), r, nil, stages); stages[0].FLOPs != nil {
+		t.Error("a policy that is not made has computed")
+	}
+	sampled := map[string]float64{"responses": 4, "prompt_tokens": 4000, "response_tokens": 4000}
+	for i, c := range []struct {
+		task    string
+		metrics map[string]float64
+		name    string // of the GPU
+		lost    bool
+		flops   float64
+		known   bool // what the GPU could have done
+	}{
+		{"rollout-000001-00000", sampled, "H100", false, 1000*prompt + 4000*decode, true}, {"rollout-000001-00000", nil, "H100", false, 0, false},
+		{"rollout-000001-00000", sampled, "H100", true, 0, false}, {"rollout-000001-00000", sampled, "GTX 9", false, 1000*prompt + 4000*decode, false},
+		{"learn-000001-00000", map[string]float64{"tokens": 8000, "sequences": 8}, "A100", false, 8000 * learn, true}, {"learn-000001-00000", map[string]float64{"tokens": 8000}, "A100", false, 8000 * first, true},
+	} {
+		r := *r
+		r.Dir = graph.Dir(filepath.Join(t.TempDir(), fmt.Sprint(i)))
+		r.Graph.Dir = r.Dir
+		if err := os.MkdirAll(r.Dir.Policy(0), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(r.Dir.Policy(0), "config.json"), []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		seals(t, &r, traced{task: c.task, job: "70_0", kept: true, metrics: c.metrics})
+		stage, _, _ := strings.Cut(c.task, "-")
+		a := Attempt{Task: c.task, Stage: stage, Disposition: dispositionKept, GPUs: []GPU{{Name: c.name, HeldSeconds: 10}}}
+		if c.lost {
+			a.Disposition = dispositionKilled
+		}
+		stages := []StageUse{{Stage: "other"}, {Stage: stage}}
+		addFLOPs(t.Context(), &r, []Attempt{a}, stages)
+		s := stages[1]
+		if (s.FLOPs == nil) != (c.flops == 0) || s.FLOPs != nil && math.Abs(*s.FLOPs-c.flops) > 1 || (s.MFU != nil) != c.known || stages[0].FLOPs != nil {
+			t.Errorf("%d: %+v, want %v", i, s, c.flops)
+		}
+		if peak := map[string]float64{"H100": 989.4e12, "A100": 312e12}[c.name]; c.known && math.Abs(*s.MFU-c.flops/(10*peak)) > 1e-15 {
+			t.Errorf("%d: MFU %v", i, *s.MFU)
+		}
+	}
 }
 
 // checkTotals compares with what the trace says, added up by hand: every second
