@@ -45,8 +45,13 @@ func TestFolder(t *testing.T) {
 		t.Errorf("the folder holds %q, want %q", got, want)
 	}
 	for _, read := range []string{"Read", "Verify"} {
-		if err := readers[read](path, Options{}); err != nil {
-			t.Errorf("%s: %v", read, err)
+		for _, typed := range []string{path, path + "/", dir + "/./policy//v000001/"} { // as a shell completes it
+			if err := readers[read](typed, Options{}); err != nil {
+				t.Errorf("%s of %s: %v", read, typed, err)
+			}
+			if _, sealed, err := Check(t.Context(), typed, Options{}); !sealed || err != nil {
+				t.Errorf("Check of %s: %v", typed, err)
+			}
 		}
 	}
 	if err := readers["Open"](path, Options{}); !errors.Is(err, ErrDamaged) {

@@ -90,7 +90,7 @@ func TestPack(t *testing.T) {
 	if _, _, err := Open(t.Context(), filepath.Join(dir, "00001.parquet"), Options{}); !errors.Is(err, ErrNotSealed) {
 		t.Errorf("one that is in no pack: %v", err)
 	}
-	if dropped, err := Unpack(t.Context(), pack, testAttempt); len(dropped) != 0 || err != nil {
+	if dropped, err := Unpack(t.Context(), pack+"/", testAttempt); len(dropped) != 0 || err != nil {
 		t.Errorf("unpacked without %q, %v", dropped, err)
 	}
 	for i, want := range []string{"r", "ro", "sealed again"} {

@@ -94,10 +94,11 @@ func TestDamageIsNoticed(t *testing.T) {
 		}
 		check("extended "+file, file, append(bytes.Clone(data), 0), false)
 	}
-	must.Do(t, os.Remove(path))
+	must.Do(t, os.Rename(path, filepath.Join(filepath.Dir(path), ".nfs0001"))) // a file system's own name
+	want := "its manifest is there, but 00001.parquet is missing; folder " + filepath.Dir(path) + " holds 00001.parquet.json"
 	for name, read := range readers {
 		err := read(path, Options{})
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "its manifest is there, but 00001.parquet is missing") {
+		if !errors.Is(err, ErrDamaged) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s without data: %v", name, err)
 		}
 	}
