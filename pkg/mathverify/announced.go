@@ -52,7 +52,7 @@ func raise(text string, c *candidate, anchor, end int) {
 	if strings.Contains(gap, "\n") && strings.TrimSpace(gap) != ":" {
 		return
 	}
-	final := strings.HasSuffix(strings.ToLower(text[max(0, anchor-6):anchor]), "final ")
+	final := endsIn(text[:anchor], "final ")
 	is := strings.HasPrefix(strings.TrimSpace(gap), "is") || strings.Contains(gap, " is ") || strings.Contains(gap, " is:")
 	switch {
 	case final && is && hope(text[c.end:]):
@@ -64,6 +64,11 @@ func raise(text string, c *candidate, anchor, end int) {
 	case len(gap) <= 50:
 		c.priority = min(c.priority, priorityAnswer)
 	}
+}
+
+// endsIn reports whether a text ends in ASCII words, in whatever case.
+func endsIn(text, words string) bool {
+	return len(text) >= len(words) && strings.EqualFold(text[len(text)-len(words):], words)
 }
 
 // hope reports whether ". I hope" follows.

@@ -112,8 +112,7 @@ func (m mantissa) div(x, y precise) (quotient precise, ok bool) {
 // integerPower is x^n by squaring; ok is false for results that no number can
 // hold, and negative powers of what may be zero.
 func (m mantissa) integerPower(x precise, n int64) (precise, bool) {
-	const most = 1 << 40
-	if n > most || n < -most || !x.zero() && float64(max(x.exponent(), -x.exponent())+1)*math.Abs(float64(n)) > maxExponent {
+	if !x.zero() && float64(max(x.exponent(), -x.exponent())+1)*math.Abs(float64(n)) > maxExponent {
 		return x, false
 	}
 	if x.zero() {

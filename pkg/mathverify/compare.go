@@ -292,9 +292,6 @@ func (c *comparer) equalNumerically(gold, got *node) bool {
 	for number := range points {
 		at := &point{number: number, values: map[string]complex128{}}
 		a, b := c.evaluate(gold, at), c.evaluate(got, at)
-		if c.exhausted() {
-			return false
-		}
 		if cmplx.IsNaN(a) || cmplx.IsNaN(b) || cmplx.IsInf(a) || cmplx.IsInf(b) {
 			if constant {
 				c.undecided = true
@@ -309,7 +306,7 @@ func (c *comparer) equalNumerically(gold, got *node) bool {
 			return true
 		}
 	}
-	return valid >= validPoints
+	return valid >= validPoints && !c.exhausted()
 }
 
 // equalRounded compares values of which one was written as a decimal, to the
@@ -374,8 +371,8 @@ func (c *comparer) number(n *node) bool {
 }
 
 // realValue is the value of a constant real expression: exact if it is rational,
-// and else to so many digits. ok is false for others, and for numbers that are
-// too long to be written out.
+// and else to 64 bits of it or more. ok is false for others, and for numbers
+// that are too long to be written out.
 func (c *comparer) realValue(n *node) (*big.Rat, bool) {
 	if v, ok := c.exact(n); ok {
 		return v, true
@@ -383,17 +380,30 @@ func (c *comparer) realValue(n *node) (*big.Rat, bool) {
 	if len(n.free()) > 0 || n.isSet() {
 		return nil, false
 	}
-	e := &evaluator{budget: c.budget, mantissa: levels[0], at: &point{}}
-	v, ok := e.value(n)
-	if ok && v.im.Sign() == 0 {
-		if v.re.Sign() != 0 && max(v.re.MantExp(nil), -v.re.MantExp(nil)) > maxBits {
+	for _, m := range levels {
+		e := &evaluator{budget: c.budget, mantissa: m, at: &point{}}
+		v, ok := e.value(n)
+		switch {
+		case !ok && m == levels[0]:
+			return c.floatValue(n)
+		case !ok || v.im.Sign() != 0:
+			return nil, false
+		case v.zero() && v.err > -clearBits || !v.zero() && v.relative() > -clearBits/2:
+			continue // the terms of a sum cancelled each other
+		case !v.zero() && max(v.exponent(), -v.exponent()) > maxBits:
 			return nil, false
 		}
 		exact, _ := v.re.Rat(nil)
 		return exact, exact != nil
 	}
+	return nil, false
+}
+
+// floatValue is the real value of an expression that has no more digits than a
+// float64's.
+func (c *comparer) floatValue(n *node) (*big.Rat, bool) {
 	f := c.evaluate(n, &point{})
-	if ok || cmplx.IsNaN(f) || cmplx.IsInf(f) || imag(f) != 0 {
+	if cmplx.IsNaN(f) || cmplx.IsInf(f) || imag(f) != 0 {
 		return nil, false
 	}
 	return new(big.Rat).SetFloat64(real(f)), true

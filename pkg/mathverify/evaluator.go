@@ -301,8 +301,8 @@ func (e *evaluator) function(n *node) (x precise, ok bool) {
 		return e.logarithm(x)
 	case "log":
 		top, ok1 := e.logarithm(x)
-		bottom, ok2 := e.logarithm(args[len(args)-1])
-		if len(args) != 2 || !ok1 || !ok2 {
+		bottom, ok2 := e.logarithm(args[1])
+		if !ok1 || !ok2 {
 			return x, false
 		}
 		return e.over(top, bottom)

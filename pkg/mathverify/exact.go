@@ -226,7 +226,7 @@ func (b *budget) exactBinomial(args []*big.Rat) (*big.Rat, bool) {
 	if k > n {
 		return new(big.Rat), true
 	}
-	if k = min(k, n-k); n > 1000 && k*int64(bits.Len64(uint64(n))) > maxBits || k > maxBits || !b.spend(50+2*int(max(k, 0))) {
+	if k = min(k, n-k); k > maxBits/int64(bits.Len64(uint64(n|1))) || !b.spend(50+2*int(k)) {
 		return nil, false
 	}
 	return new(big.Rat).SetInt(new(big.Int).Binomial(n, k)), true
@@ -265,9 +265,6 @@ func exactDivision(name string, args []*big.Rat) (*big.Rat, bool) {
 	common := new(big.Int).GCD(nil, nil, new(big.Int).Abs(a), new(big.Int).Abs(c))
 	if name == "gcd" {
 		return new(big.Rat).SetInt(common), true
-	}
-	if common.Sign() == 0 {
-		return nil, false
 	}
 	product := new(big.Int).Mul(a, c)
 	return new(big.Rat).SetInt(product.Abs(product).Quo(product, common)), true

@@ -124,7 +124,7 @@ var infix = map[kind]string{
 }
 
 func (n *node) show(b *strings.Builder) {
-	if b.Len() > 2*maxShown {
+	if b.Len() > maxShown {
 		return
 	}
 	list := func(args []*node, open, between, closing string) {
@@ -160,11 +160,14 @@ func (n *node) show(b *strings.Builder) {
 		list(n.args, string(n.open), ", ", string(n.close))
 	case kindMatrix:
 		b.WriteString("matrix[")
-		for i := 0; i < len(n.args); i += max(1, n.columns) {
-			if i > 0 {
+		for i, a := range n.args {
+			switch {
+			case i > 0 && i%n.columns == 0:
 				b.WriteString("; ")
+			case i > 0:
+				b.WriteString(", ")
 			}
-			list(n.args[i:min(len(n.args), i+max(1, n.columns))], "", ", ", "")
+			a.show(b)
 		}
 		b.WriteString("]")
 	case kindRelation:

@@ -4,9 +4,7 @@ import "strings"
 
 // factor reads a primary with powers and what else stands behind it.
 func (p *parser) factor() *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	base := p.primary()
 	for p.failed == nil {
@@ -80,11 +78,9 @@ func (p *parser) argument(numeral bool) *node {
 	return p.primary()
 }
 
-// group reads {…}.
+// group reads {…}, whose opening brace stands here.
 func (p *parser) group() *node {
-	if !p.literal("{") {
-		return p.fail(errParse)
-	}
+	p.at++
 	n := p.list("}")
 	if !p.literal("}") {
 		p.fail(errParse)

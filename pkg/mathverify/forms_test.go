@@ -29,6 +29,7 @@ func TestMatrixValues(t *testing.T) {
 	ab := "$" + matrix(`19&22\\43&50`) + "$"
 	column, row := matrix(`1\\2`), matrix(`1&2`)
 	power := strings.Repeat(matrix(`x&y\\z&x`), 40)
+	ones := func(n int) string { return matrix(strings.Repeat(`1\\`, n)) + matrix("1"+strings.Repeat("&1", n-1)) }
 	judge(t, DefaultOptions(), []judged{
 		{"$" + matrix(`6&8\\10&12`) + "$", "$" + a + "+" + b + "$", true},
 		{"$" + matrix(`-4&-4\\-4&-4`) + "$", "$" + a + "-" + b + "$", true},
@@ -52,6 +53,19 @@ func TestMatrixValues(t *testing.T) {
 		{"$11$", "$" + row + matrix(`3\\4`) + "$", false},
 		{ab, "$" + a + column + "$", false},
 		{"$" + power + "$", "$" + power + "^{2}$", false}, // beyond the budget
+		{"$" + matrix(`1&16\\0&1`) + "$", "$" + matrix(`1&1\\0&1`) + "^{16}$", true},
+		{"$" + matrix(`1&17\\0&1`) + "$", "$" + matrix(`1&1\\0&1`) + "^{17}$", false}, // beyond the 16th power
+		{"$" + matrix(`1&0\\0&1`) + "$", "$" + matrix(`1&0\\0&1`) + "^{0}$", false},
+		{"$" + matrix(`1&0\\0&1`) + "$", "$" + matrix(`1&0\\0&1`) + `^{\frac12}$`, false},
+		{"$" + matrix(`1&0\\0&1`) + "$", "$" + matrix(`1&0\\0&1`) + "^{1}$", true},
+		{"$" + matrix(`1&4\\2&5\\3&6`) + "$", "$" + matrix(`1&2&3\\4&5&6`) + `^\top$`, true},
+		{"$" + matrix(`1&2\\3&4\\5&6`) + "$", "$" + matrix(`1&2&3\\4&5&6`) + `^T$`, false},
+		{"$" + matrix(`9&12\\19&26`) + "$", "$" + matrix(`1&2&0\\3&4&1`) + matrix(`1&2\\4&5\\0&0`) + "$", true}, // 1+8 2+10; 3+16 6+20
+		{"$" + matrix(`6\\12`) + "$", `$2\cdot3` + matrix(`1\\2`) + "$", true},
+		{"$" + a + "^2$", "$(" + a + "+0)^2$", false},
+		{"$" + ones(8) + "$", "$" + ones(8) + "$", true},
+		{"$" + ones(9) + "$", "$" + ones(9) + "$", false}, // a product of 81 cells
+		{"$" + row + "$", "$" + row + "/" + row + "$", false},
 	})
 }
 

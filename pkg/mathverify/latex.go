@@ -111,12 +111,10 @@ func (p *parser) rawArgument() string {
 		return ""
 	}
 	if p.text[p.at] != '{' {
-		if _, n := command(p.text[p.at:]); n > 0 {
-			p.at += n
-			return p.text[p.at-n : p.at]
-		}
-		p.at++
-		return p.text[p.at-1 : p.at]
+		_, n := command(p.text[p.at:])
+		start := p.at
+		p.at += max(n, 1)
+		return p.text[start:p.at]
 	}
 	end := closingBrace(p.text, p.at)
 	if end < 0 {
@@ -158,10 +156,6 @@ func (p *parser) subtext(raw string) *node {
 	defer p.leave()
 	inner := &parser{text: raw, depth: p.depth, nodes: p.nodes, budget: p.budget}
 	n := inner.list("")
-	inner.blanks()
-	if inner.failed == nil && inner.at < len(raw) {
-		inner.fail(errParse)
-	}
 	p.nodes = inner.nodes
 	if inner.failed != nil {
 		return p.fail(inner.failed)

@@ -7,9 +7,7 @@ import (
 
 // list reads values side by side up to the closing text, which is left.
 func (p *parser) list(closing string) *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	var items []*node
 	var cuts []int // how many items stand before each semicolon

@@ -1,6 +1,7 @@
 package mathverify
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,14 @@ func TestOptions(t *testing.T) {
 		{"MatchAny", anyone, "3", "It is 2 or 3 or 4", true},
 		{"MatchAny", anyone, "5", "It is 2 or 3 or 4", false},
 		{"MatchAny", anyone, "3", `\boxed{2} \boxed{3} \boxed{4}`, true},
+		{"MatchAny", anyone, "2", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", true},
+		{"MatchAny", anyone, "1", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", false},
+		{"MatchAny", anyone, "2", `\boxed{^} \boxed{2} \boxed{3}`, true},
+		{"OnlyBest", best, "5", "It is 5.", true},
+		{"OnlyBest", best, "even", "even", true},
+		{"SplitImaginary", split, "$6+9i$", `$\boxed{9 i + 7}$`, false},
+		{"SplitImaginary", split, `$\sin x$`, `$x = i$`, false},
+		{"SplitImaginary", split, "$2 i$", `$\boxed{2 i}$`, true},
 		{"BoxedAmong", among, "5", `\boxed{7}. The final answer is $5$.`, true},
 		{"BoxedAmong", DefaultOptions(), "5", `\boxed{7}. The final answer is $5$.`, false},
 		{"BoxedOff", off, "5", `\boxed{7} and 5`, true},
@@ -153,8 +162,72 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%q against %q (-want +got):\n%s", c.response, c.gold, diff)
 		}
 	}
+	for _, c := range []struct{ gold, answer, want string }{
+		{" ", "5", "there is no reference"},
+		{"$5", "5", `reference "5": integer 5`},
+		{`\int x`, "5", `reference "\\int x": compared as text`},
+		{"5", strings.Repeat("(", 70), `taken from the whole text, bytes 0 to 70: "` + strings.Repeat("(", 70) + `": beyond the budget`},
+		{"$" + strings.Repeat("1,", 40) + "2$", strings.Repeat("3,", 40) + "1", "and more steps, left out"},
+	} {
+		steps := NewReference(c.gold).ExplainAnswer(c.answer, DefaultOptions()).Steps
+		if len(steps) > maxTraceSteps+1 || !slices.Contains(steps, c.want) {
+			t.Errorf("%.20q against %.20q has %d steps, and not %q: %q", c.answer, c.gold, len(steps), c.want, steps)
+		}
+	}
 	whole := NewReference("x=5").ExplainAnswer("5", DefaultOptions())
 	if !whole.Equal || len(whole.Steps) != 3 || !strings.HasPrefix(whole.Steps[1], "taken from the whole text") {
 		t.Errorf("the steps of a whole answer are %q", whole.Steps)
+	}
+}
+
+// What a record keeps of an answer, and why an answer is not equal.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	a := func(n int) string { return strings.Repeat("a", n) }
+	for text, want := range map[string]string{
+		a(256): a(256), a(257): a(256), a(254) + "é": a(254) + "é", a(255) + "é": a(255), a(254) + "€": a(254), a(253) + "😀": a(253), "\xff": "\uFFFD", strings.Repeat("\x80", 300): "\uFFFD", "": "",
+	} {
+		if got := Clip(text); got != want {
+			t.Errorf("%q is clipped to %q, want %q", text, got, want)
+		}
+	}
+	same := func(blanks int) string { return `\int x` + strings.Repeat(" ", blanks) + "y" }
+	for _, c := range []struct {
+		gold, answer string
+		want         Reason
+	}{
+		{"5", "5", ReasonEqual},
+		{"5", "6", ReasonUnequal},
+		{"5", "", ReasonNoAnswer},
+		{" ", "5", ReasonNoReference},
+		{"5", "^", ReasonUnreadable},
+		{"5", strings.Repeat("(", 70), ReasonBudget},
+		{`\int x`, `\INT  X.`, ReasonSameText},
+		{`\int x`, `\int y`, ReasonUnreadable},
+		{`\int x`, "5", ReasonUnequal},
+		{"^", "^", ReasonSameText},
+		{"0.5", `\infty`, ReasonUnequal},
+		{"0.5", `\frac10`, ReasonUnequal},
+		{`\sqrt2`, `\infty`, ReasonUnequal},
+		{`-\infty`, `\infty`, ReasonUnequal},
+		{`\infty`, `2\infty`, ReasonEqual},
+		{`-\infty`, `-2\infty`, ReasonEqual},
+		{`\sqrt2`, `\frac{\sqrt2}0`, ReasonBudget},
+		{same(1), same(4089), ReasonSameText},
+		{same(1), same(4090), ReasonBudget},
+		{"9^{9^{9^9}}", "9^{9^{9^8}}", ReasonBudget},
+	} {
+		r := NewReference(c.gold).VerifyAnswer(c.answer, DefaultOptions())
+		if r.Reason != c.want || r.Equal != (c.want == ReasonEqual || c.want == ReasonSameText) || r.Explain() == "" {
+			t.Errorf("%.40q against %.40q: %s, want %s", c.answer, c.gold, r.Reason, c.want)
+		}
+	}
+	for gold, want := range map[string]string{
+		"5": "integer", "1/2": "rational", "0.5": "decimal", `\frac{1+1}{2}`: "integer", `\frac{1+1}{3}`: "rational", `\sqrt2`: "constant", "x": "text", "x+1": "expression", "x=1": "equation", "x<1": "inequality", "(1,2)": "interval", "(1,2,3)": "tuple", "((1,2),3)": "tuple",
+		"(1,(2,3))": "tuple", `\pm1`: "set", `\{x:x>1\}`: "set", "1,2": "set", `\begin{pmatrix}1\end{pmatrix}`: "matrix", "5%": "percent", `\int`: "text", "So $x$ is $2$, $3$.": "set", `The box \boxed{0.5}`: "decimal", "1, so 2\nand $\\frac12$": "rational",
+	} {
+		if got := NewReference(gold).Kind(); got != want {
+			t.Errorf("%q is a reference of the kind %s, want %s", gold, got, want)
+		}
 	}
 }

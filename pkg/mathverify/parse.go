@@ -60,10 +60,6 @@ func (p *parser) whole() (*node, error) {
 		return nil, errBudget
 	}
 	n := p.list("")
-	p.blanks()
-	if p.failed == nil && p.at < len(p.text) {
-		p.fail(errParse)
-	}
 	if p.failed != nil {
 		return nil, p.failed
 	}
@@ -78,7 +74,8 @@ func (p *parser) fail(err error) *node {
 	return nothing
 }
 
-// enter bounds depth, nodes and steps; every recursive method calls it.
+// enter bounds depth, nodes and steps; every recursive method calls it. Loops
+// end when it fails; methods that read before they loop must return.
 func (p *parser) enter() bool {
 	p.depth++
 	p.nodes++
@@ -138,9 +135,7 @@ func (p *parser) relationOperator() string {
 
 // relation reads an expression, or a chain of them with =, <, ∈ between.
 func (p *parser) relation() *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	first := p.setExpression()
 	var chain *node
@@ -180,9 +175,7 @@ func (p *parser) relation() *node {
 
 // setExpression reads unions, intersections and differences of sums.
 func (p *parser) setExpression() *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	left := p.sum()
 	for p.failed == nil {
@@ -203,9 +196,7 @@ func (p *parser) setExpression() *node {
 
 // sum reads terms with signs between.
 func (p *parser) sum() *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	var terms []*node
 	for p.failed == nil {
@@ -224,7 +215,7 @@ func (p *parser) sum() *node {
 			if p.atEndOfTerm() {
 				continue
 			}
-			terms = append(terms, p.negatedTerm())
+			terms = append(terms, p.negatedTerm(len(terms) == 0))
 		case len(terms) == 0:
 			terms = append(terms, p.term())
 		default:
@@ -255,8 +246,9 @@ func (p *parser) plusMinus(k kind, before []*node) []*node {
 	return []*node{operation(k, joinSum(before), after)}
 }
 
-// negatedTerm reads what follows a minus sign, more signs included.
-func (p *parser) negatedTerm() *node {
+// negatedTerm reads what follows a minus sign, more signs included. The sign
+// that leads a sum is that of the number: -7 mod 3 is 2.
+func (p *parser) negatedTerm(leads bool) *node {
 	negative := true
 	for p.failed == nil {
 		p.blanks()
@@ -267,17 +259,18 @@ func (p *parser) negatedTerm() *node {
 		}
 	}
 	t := p.term()
-	if negative {
-		return negate(t)
+	switch {
+	case !negative:
+		return t
+	case leads && t.kind == kindFunction && t.name == "mod":
+		return function("mod", negate(t.args[0]), t.args[1])
 	}
-	return t
+	return negate(t)
 }
 
 // term reads factors, with or without a sign of multiplication between.
 func (p *parser) term() *node {
-	if !p.enter() {
-		return nothing
-	}
+	p.enter()
 	defer p.leave()
 	left := p.factor()
 	for p.failed == nil {

@@ -3,6 +3,7 @@ package mathverify
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
@@ -13,18 +14,15 @@ func (s *scanner) numbers() []candidate {
 	text := s.text
 	tried := 0 // how far an expression was read that has no end
 	for i := 0; i < len(text); {
-		if (!digitAt(text, i) && i < tried) || !expressionAt(text, i) {
-			if i >= tried && opening(text, i) {
-				tried = i + longestOpened
-			}
+		start, end := i, i
+		if digitAt(text, i) || i >= tried {
+			end, tried = expressionAt(text, i)
+		}
+		if end == start {
 			i++
 			continue
 		}
-		start, end := i, plainExpression(text, i)
-		i = max(end, i+1)
-		if end == start {
-			continue
-		}
+		i = end
 		// A sign belongs to the number unless something stands before it.
 		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') && (start == 1 || !wordAt(text, start-2)) {
 			start--
@@ -42,21 +40,20 @@ func (s *scanner) numbers() []candidate {
 	return found
 }
 
-// expressionAt reports whether a number begins here, or an expression that
-// begins with a bracket or name and has a number in it: (1+2)/2, sqrt(3)/2.
-func expressionAt(text string, i int) bool {
-	switch c := text[i]; {
-	case digitAt(text, i):
-		return true
-	case c == '.':
-		return digitAt(text, i+1)
-	case !opening(text, i):
-		return false
-	case c == '(':
-		end := plainExpression(text, i)
-		return end > i && text[end-1] != ')'
+// expressionAt finds the end of the number that begins at i, or of the expression
+// that begins with a bracket or name and has a number in it: (1+2)/2, sqrt(3)/2.
+// The end is i when none begins there; the text was read up to another place.
+func expressionAt(text string, i int) (end, read int) {
+	plain := digitAt(text, i) || text[i] == '.' && digitAt(text, i+1)
+	if !plain && !opening(text, i) {
+		return i, i
 	}
-	return strings.ContainsAny(text[i:plainExpression(text, i)], "0123456789")
+	end, read = plainExpression(text, i)
+	switch found := text[i:end]; {
+	case text[i] == '(' && strings.HasSuffix(found, ")"), text[i] != '(' && !strings.ContainsAny(found, "0123456789"):
+		return i, read
+	}
+	return end, read
 }
 
 // longestOpened bounds an expression that begins with a bracket or name.
@@ -81,7 +78,7 @@ func plainName(rest string) (length int, value bool) {
 		return len("√"), false
 	}
 	end := 0
-	for letterAt(rest, end) && rest[end] < 0x80 {
+	for letterAt(rest, end) && rest[end] < utf8.RuneSelf {
 		end++
 	}
 	switch word := strings.ToLower(rest[:end]); {
@@ -105,14 +102,14 @@ func plainBefore(text string, start int) bool {
 	case '$':
 		return start < 2 || text[start-2] != '\\'
 	}
-	return text[start-1] >= 0x80 // a currency sign or a dash
+	return text[start-1] >= utf8.RuneSelf // a currency sign or a dash
 }
 
 // applied reports whether a text ends in what a bracket behind is the argument
 // or a factor of: f(3), log_2(8), 2(3).
 func applied(before string) bool {
 	from := len(before)
-	for from > 0 && letterAt(before, from-1) && before[from-1] < 0x80 {
+	for from > 0 && letterAt(before, from-1) && before[from-1] < utf8.RuneSelf {
 		from--
 	}
 	switch word := before[from:]; {
@@ -135,7 +132,7 @@ func unitLength(rest string) int {
 	length := 0
 	for letterAt(rest, length) {
 		end := length
-		for letterAt(rest, end) && rest[end] < 0x80 {
+		for letterAt(rest, end) && rest[end] < utf8.RuneSelf {
 			end++
 		}
 		word := rest[length:end]
@@ -174,42 +171,43 @@ func plainAfter(text string, end int) bool {
 	case '\\', '^':
 		return slices.ContainsFunc(marksBehind, func(mark string) bool { return strings.HasPrefix(text[end:], mark) })
 	}
-	return text[end] >= 0x80
+	return text[end] >= utf8.RuneSelf
 }
 
 // plainExpression returns the end of the number or expression that begins at
-// i, and i when none does.
-func plainExpression(text string, i int) int {
+// i, and i when none does, with how far it read.
+func plainExpression(text string, i int) (end, read int) {
 	longest := 256 // bytes
 	if !digitAt(text, i) {
 		longest = longestOpened // it may be none, and others are looked for inside
 	}
 	const deepest = 8 // of brackets
-	end := i
+	end = i
 	depth := 0
 	whole := func(at int) { // what ends at a place has a value, if its brackets are closed
 		if depth == 0 {
 			end = at
 		}
 	}
-	for at := i; at < len(text) && at-i < longest; at++ {
+	at := i
+	for ; at < len(text) && at-i < longest; at++ {
 		c := text[at]
 		switch {
 		case c >= '0' && c <= '9':
 			whole(at + 1)
 		case c == '(':
 			if depth++; depth > deepest {
-				return end
+				return end, at
 			}
 		case c == ')':
 			if depth == 0 {
-				return end
+				return end, at
 			}
 			depth--
 			whole(at + 1)
 		case c == '.' || c == ',':
 			if !digitAt(text, at+1) {
-				return end
+				return end, at
 			}
 		case operatorLength(text[at:]) > 0:
 			at += operatorLength(text[at:]) - 1
@@ -218,25 +216,23 @@ func plainExpression(text string, i int) int {
 			// A blank is inside only beside an operator, or between groups
 			// of three digits.
 			if !operatorNear(text, at) && !groupNear(text, at) {
-				return end
+				return end, at
 			}
 		case exponentLength(text, at) > 0:
 			at += exponentLength(text, at) - 1
 			whole(at + 1)
-		case i == at || !letterAt(text, at-1):
+		default:
 			n, value := plainName(text[at:])
 			if n == 0 {
-				return end
+				return end, at
 			}
 			at += n - 1
 			if value {
 				whole(at + 1)
 			}
-		default:
-			return end
 		}
 	}
-	return end
+	return end, at
 }
 
 // exponentLength is the length of the exponent of a number in scientific

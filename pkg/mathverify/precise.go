@@ -121,8 +121,9 @@ func (m mantissa) sinCos(x *big.Float) (sin, cos *big.Float, ok bool) {
 	turns := math.Round(approximate / (2 * math.Pi))
 	r := new(big.Float).Sub(w.to(x), new(big.Float).Mul(w.of(2*turns), w.pi()))
 	sin, cos = w.zero(), w.zero()
+	smallest := min(0, r.MantExp(nil)) - int(w) - 16 // beside a sine as small as the angle
 	term := w.of(1)
-	for i := 1; term.Sign() != 0 && term.MantExp(nil) > -int(w)-16; i++ {
+	for i := 1; term.Sign() != 0 && term.MantExp(nil) > smallest; i++ {
 		switch i % 4 { // term is r^(i-1)/(i-1)!
 		case 1:
 			cos.Add(cos, term)

@@ -16,6 +16,10 @@ var functions = []string{
 	"ln", "lg", "log", "exp", "sqrt", "cbrt", "max", "min", "gcd", "lcm", "det", "abs", "floor", "ceil", "sgn",
 }
 
+// unary are functions of which more arguments have no meaning that is agreed on:
+// log(8, 2) may be one of either base.
+var unary = []string{"sqrt", "cbrt", "exp", "log", "lg"}
+
 // inverses are what f^{-1} means for a named function.
 var inverses = map[string]string{
 	"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot", "sec": "arcsec", "csc": "arccsc",
@@ -93,10 +97,7 @@ func (p *parser) number() *node {
 	if len(fraction) > maxBits/4 || p.at == start {
 		return p.fail(errBudget)
 	}
-	value, ok := new(big.Rat).SetString("0" + whole + "." + fraction + "0")
-	if !ok {
-		return p.fail(errParse)
-	}
+	value, _ := new(big.Rat).SetString("0" + whole + "." + fraction + "0") // digits
 	if decimal && p.literal(`\overline{`) {
 		repeated := p.digits()
 		if repeated == "" || len(repeated) > 64 || !p.literal("}") {
@@ -203,11 +204,9 @@ func (p *parser) bracket(open byte) *node {
 	return &node{kind: kindTuple, args: items, open: open, close: closing}
 }
 
-// bar reads an absolute value.
+// bar reads an absolute value, whose opening sign stands here.
 func (p *parser) bar(open, closing string) *node {
-	if !p.literal(open) {
-		return p.fail(errParse)
-	}
+	p.at += len(open)
 	p.bars++
 	inner := p.sum()
 	p.bars--
@@ -310,12 +309,9 @@ func (p *parser) subscripted(name string) *node {
 			p.at = end + 1
 			return &node{kind: kindSymbol, name: name + "_" + compact(p.text[start+1:end])}
 		}
-		if _, n := command(p.text[p.at:]); n > 0 {
-			p.at += n
-		} else if p.at < len(p.text) {
-			_, size := utf8.DecodeRuneInString(p.text[p.at:])
-			p.at += size
-		}
+		_, length := command(p.text[p.at:])
+		_, size := utf8.DecodeRuneInString(p.text[p.at:])
+		p.at += max(length, size)
 		return &node{kind: kindSymbol, name: name + "_" + compact(p.text[start:p.at])}
 	}
 	return &node{kind: kindSymbol, name: name}
@@ -364,6 +360,9 @@ func (p *parser) call(name string) *node {
 		name, exponent = inverses[name], nil
 	}
 	args := p.callArguments(name)
+	if len(args) > 1 && slices.Contains(unary, name) {
+		return p.fail(errParse)
+	}
 	var n *node
 	switch name {
 	case "sqrt":

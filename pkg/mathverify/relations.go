@@ -113,9 +113,6 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 	for number := range points {
 		at := &point{number: number, values: map[string]complex128{}}
 		a, b := c.evaluate(f, at), c.evaluate(g, at)
-		if c.exhausted() {
-			return false
-		}
 		if cmplx.IsNaN(a) || cmplx.IsNaN(b) || cmplx.Abs(b) < 1e-9 && cmplx.Abs(a) < 1e-9 {
 			continue
 		}
@@ -140,7 +137,7 @@ func (c *comparer) proportional(gold, got *node, positive bool) bool {
 	if defines && cmplx.Abs(ratio*ratio-1) > 1e-8 {
 		return false
 	}
-	return valid >= validPoints && (!positive || imag(ratio) == 0 && real(ratio) > 0)
+	return valid >= validPoints && !c.exhausted() && (!positive || imag(ratio) == 0 && real(ratio) > 0)
 }
 
 // proportionalRatios compares equations between quotients without regard to

@@ -233,7 +233,7 @@ func (c *comparer) restated(answer candidate, parsed *node) *node {
 	}
 	a, ok1 := c.realValue(parsed)
 	b, ok2 := c.realValue(other)
-	if _, fraction, point := strings.Cut(strings.TrimSpace(answer.also), "."); ok1 && ok2 && point && len(fraction) <= maxBits/4 {
+	if _, fraction, point := strings.Cut(strings.TrimSpace(answer.also), "."); ok1 && ok2 && point {
 		scale := new(big.Rat).SetInt(pow10(len(fraction)))
 		if roundedRat(a, scale).Cmp(roundedRat(b, scale)) == 0 {
 			return other
