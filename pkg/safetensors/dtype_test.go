@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestNarrowByHand(t *testing.T) {
 	t.Parallel()
 	for x, want := range map[float32]uint16{
 		1 + 0x1p-11: 0x3c00, 1 + 3*0x1p-11: 0x3c02, 0x1p-25: 0, 0x1.8p-25: 1, 3 * 0x1p-25: 2, 65519.99: 0x7bff, 65520: 0x7c00,
-		0x1.ff8p-15: 0x03ff, 0x1.ffcp-15: 0x0400, 1e30: 0x7c00, -1e30: 0xfc00,
+		0x1.ff8p-15: 0x03ff, 0x1.ffcp-15: 0x0400, 65536: 0x7c00, 131000: 0x7c00, 131072: 0x7c00, 1e30: 0x7c00, -1e30: 0xfc00,
 	} {
 		if got := floatToHalf(x); got != want {
 			t.Errorf("binary16 of %g is %#04x, want %#04x", x, got, want)
@@ -128,15 +129,41 @@ func TestWriteInHalfPrecision(t *testing.T) {
 	}
 }
 
+// Each value is rounded on its own, however many there are.
+func TestRound(t *testing.T) {
+	t.Parallel()
+	for dtype, want := range map[DType]func(x float32) float32{
+		F16:  func(x float32) float32 { return halfToFloat(floatToHalf(x)) },
+		BF16: func(x float32) float32 { return math.Float32frombits(uint32(floatToBrain(x)) << 16) },
+		F32:  func(x float32) float32 { return x }, "": func(x float32) float32 { return x },
+	} {
+		for _, n := range []int{0, 1, 2048, 2049, 5000} {
+			values, rounded := make([]float32, n), make([]float32, n)
+			for i := range values {
+				values[i] = float32(i) / 3
+				rounded[i] = want(values[i])
+			}
+			if dtype.Round(values); !slices.Equal(values, rounded) {
+				t.Errorf("%d values rounded to %q differ from each rounded alone", n, dtype)
+			}
+		}
+	}
+}
+
 func TestWriteRefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for dtype, x := range map[DType]float32{F16: 65520, BF16: math.MaxFloat32} {
-		err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{2}, DType: dtype, Data: []float32{1, -x}}}, nil)
-		if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "element 1 is") {
-			t.Errorf("%s: %v", dtype, err)
+		least := conversions[dtype].limit
+		for _, x := range []float32{x, -x, least, -least} {
+			err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{2}, DType: dtype, Data: []float32{1, x}}}, nil)
+			if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "element 1 is") {
+				t.Errorf("%g as %s: %v", x, dtype, err)
+			}
 		}
-		if err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{1}, DType: dtype, Data: []float32{float32(math.Inf(1))}}}, nil); err != nil {
-			t.Errorf("infinity as %s: %v", dtype, err)
+		for _, x := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), math.Nextafter32(least, 0), -math.Nextafter32(least, 0)} {
+			if err := Write(&bytes.Buffer{}, []Tensor{{Name: "a", Shape: []int{1}, DType: dtype, Data: []float32{x}}}, nil); err != nil {
+				t.Errorf("%g as %s: %v", x, dtype, err)
+			}
 		}
 	}
 }

@@ -49,10 +49,10 @@ func (m mapped) with(from int64, n int, _ *[]byte, use func(raw []byte)) (err er
 
 // soon has the system read ahead: a fault alone fetches few pages at a time.
 func (m mapped) soon(from, n int64) {
-	start := from &^ int64(os.Getpagesize()-1)
-	if end := from + n; end > start {
-		_ = syscall.Madvise(m.bytes[start:end], syscall.MADV_WILLNEED) // a hint
-	}
+	_ = syscall.Madvise(m.bytes[pageOf(from, int64(os.Getpagesize())):from+n], syscall.MADV_WILLNEED) // a hint
 }
+
+// pageOf is where the page begins that holds a byte.
+func pageOf(at, page int64) int64 { return at - at%page }
 
 func (m mapped) Close() error { return syscall.Munmap(m.bytes) }

@@ -187,7 +187,7 @@ func (e headerEntry) info(name string) (Info, error) {
 	info := Info{Name: name, DType: *e.DType, Shape: make([]int, len(e.Shape)), begin: e.Offsets[0], end: e.Offsets[1]}
 	bytes := width
 	for i, d := range e.Shape {
-		if d < 0 || (d > 0 && bytes > math.MaxInt64/d) {
+		if d < 0 || bytes > math.MaxInt64/max(d, 1) {
 			return Info{}, fmt.Errorf("shape %v is out of range", e.Shape)
 		}
 		bytes *= d

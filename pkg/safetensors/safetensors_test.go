@@ -3,9 +3,13 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +136,23 @@ func TestFaults(t *testing.T) {
 		{"twice", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, eight), "appears twice"},
 		{"overlap", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, eight), "hole or overlap"},
 		{"hole", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, eight), "hole or overlap"},
+		{"seven bytes", make([]byte, 7), "too few"},
+		{"eight bytes", make([]byte, 8), "not a JSON object"},
+		{"header at the end", encode("{}", nil)[:8], "the header claims 2 bytes; the file has 8"},
+		{"a key that is a number", encode(`{1:2}`, nil), "not valid JSON"},
+		{"open object", encode(`{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}`, eight[:1]), "not valid JSON"},
+		{"two metadata", encode(`{"__metadata__":{},"__metadata__":{}}`, nil), "two __metadata__"},
+		{"metadata of numbers", encode(`{"__metadata__":{"a":1}}`, nil), "the header's __metadata__"},
+		{"no shape", encode(`{"a":{"dtype":"F32","data_offsets":[0,8]}}`, eight), "dtype, shape"},
+		{"one offset", encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8]}}`, eight), "two data_offsets"},
+		{"three offsets", encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}`, eight), "two data_offsets"},
+		{"largest shape", encode(`{"a":{"dtype":"U8","shape":[9223372036854775807,1],"data_offsets":[0,8]}}`, eight), "do not span the 9223372036854775807 bytes"},
+		{"shape of 2^62", encode(`{"a":{"dtype":"U8","shape":[4611686018427387904,1],"data_offsets":[0,8]}}`, eight), "do not span the 4611686018427387904 bytes"},
+		{"shape of 2^63", encode(`{"a":{"dtype":"U8","shape":[4611686018427387904,2],"data_offsets":[0,8]}}`, eight), "out of range"},
+		{"two bytes of each", encode(`{"a":{"dtype":"U16","shape":[9223372036854775807],"data_offsets":[0,8]}}`, eight), "out of range"},
+		{"negative offset", encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, eight), "do not span"},
+		{"offsets that wrap", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[9223372036854775807,-9223372036854775808]}}`, eight), "do not span"},
+		{"bytes of no tensor", encode(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, eight), "cover 4 bytes but the data part has 8"},
 		{"cut", encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, eight[:7]), "cut short"},
 	}
 	for _, test := range tests {
@@ -176,6 +197,7 @@ func TestWriteRefusesBugs(t *testing.T) {
 		{{Name: "a", Shape: []int{2}, Data: []float32{1}}},
 		{{Name: "a", Shape: []int{1}, Data: []float32{1}}, {Name: "a", Shape: []int{1}, Data: []float32{1}}},
 		{{Name: "__metadata__", Shape: []int{1}, Data: []float32{1}}},
+		{{Name: "a", Shape: []int{1}, DType: "I32", Data: []float32{1}}},
 	} {
 		if err := Write(&bytes.Buffer{}, tensors, nil); exitcode.Code(err) != exitcode.Bug {
 			t.Errorf("%v: got %v, want a bug", tensors, err)
@@ -235,4 +257,138 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("what was written cannot be read: %v", err)
 		}
 	})
+}
+
+// The bytes of a file by the format: the header's length, the header padded
+// with blanks to a multiple of eight, and the values.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	one := []byte{0, 0, 0x80, 0x3f}
+	for _, c := range []struct {
+		tensors  []Tensor
+		metadata map[string]string
+		want     []byte
+	}{
+		{nil, nil, encode("{}      ", nil)},
+		{nil, map[string]string{}, encode("{}      ", nil)},
+		{nil, map[string]string{"b": "2", "a": "1"}, encode(`{"__metadata__":{"a":"1","b":"2"}}      `, nil)},
+		{[]Tensor{{Name: "a", Data: []float32{1}}}, nil, encode(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   `, one)},
+		{[]Tensor{{Name: "a", Shape: []int{1, 1}, DType: BF16, Data: []float32{1}}, {Name: "b", Data: []float32{1}}}, map[string]string{"c": ""}, encode(
+			`{"__metadata__":{"c":""},"a":{"dtype":"BF16","shape":[1,1],"data_offsets":[0,2]},"b":{"dtype":"F32","shape":[],"data_offsets":[2,6]}}   `, append([]byte{0x80, 0x3f}, one...))},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, c.tensors, c.metadata); err != nil || !bytes.Equal(b.Bytes(), c.want) {
+			t.Errorf("%q, %v; want %q", b.Bytes(), err, c.want)
+		}
+	}
+}
+
+// The header may name the tensors in another order than that of their bytes;
+// one without elements has a place, too.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	f, err := read(encode(`{"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"none":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, make([]byte, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := f.Tensors(); names[0].Name != "b" || names[1].Name != "a" || f.DataBytes() != 3 {
+		t.Errorf("tensors %v with %d bytes of data", names, f.DataBytes())
+	}
+	if info, ok := f.Lookup("a"); !ok || info.begin != 0 || info.end != 1 {
+		t.Errorf("a is %+v, %v", info, ok)
+	}
+	if info, ok := f.Lookup("c"); ok || info.Name != "" {
+		t.Errorf("c is %+v, %v", info, ok)
+	}
+}
+
+// A tensor of more elements than are read or written at a time.
+func TestLargeTensor(t *testing.T) {
+	t.Parallel()
+	const n = 1<<18 + 3
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, []Tensor{{Name: "first", Data: []float32{-1}}, {Name: "a", Shape: []int{n}, Data: values}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	inMemory, err := read(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	onDisk, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer onDisk.Close()
+	for _, f := range []*File{inMemory, onDisk} {
+		got := make([]float32, n)
+		if err := f.Float32To(got, "a"); err != nil || !slices.Equal(got, values) {
+			t.Errorf("%T: other values: %v", f.bytes, err)
+		}
+		for _, c := range []struct{ from, count, code int }{{n - 2, 2, 0}, {n, 0, 0}, {0, n, 0}, {n - 1, 2, exitcode.Bug}, {-1, 1, exitcode.Bug}, {n + 1, 0, exitcode.Bug}} {
+			part := make([]float32, c.count)
+			if err := f.Float32At(part, "a", c.from); exitcode.Code(err) != c.code || err == nil && !slices.Equal(part, values[c.from:c.from+c.count]) {
+				t.Errorf("%T: %d elements from %d: %v", f.bytes, c.count, c.from, err)
+			}
+		}
+		if err := f.Float32At(make([]float32, n+1), "a", 0); exitcode.Code(err) != exitcode.Bug {
+			t.Errorf("more elements than there are: %v", err)
+		}
+	}
+}
+
+// faulty ends early or fails, and notes that it was closed.
+type faulty struct {
+	io.ReaderAt
+	end    int64
+	err    error
+	closed bool
+}
+
+func (f *faulty) ReadAt(p []byte, at int64) (int, error) {
+	n, err := f.ReaderAt.ReadAt(p, at)
+	if left := max(0, int(f.end-at)); n > left {
+		return left, f.err
+	}
+	return n, err
+}
+
+func (f *faulty) Close() error { f.closed = true; return nil }
+
+// A reader that gives less than it promised is an error wherever it ends.
+func TestFaultyReader(t *testing.T) {
+	t.Parallel()
+	raw := encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, make([]byte, 8))
+	size := int64(len(raw))
+	broken := errors.New("the disk failed")
+	for _, c := range []struct {
+		end  int64
+		err  error
+		want string
+	}{{4, io.EOF, "4 bytes shorter"}, {10, io.EOF, "bytes shorter"}, {size - 3, io.EOF, `tensor "a": the file is 3 bytes shorter`}, {size - 3, broken, "the disk failed"}, {4, broken, "the disk failed"}, {size, nil, ""}} {
+		r := &faulty{ReaderAt: bytes.NewReader(raw), end: c.end, err: c.err}
+		f, err := Read(r, size, "m")
+		if err == nil {
+			err = f.Float32To(make([]float32, 2), "a")
+			if f.Close() != nil || !r.closed {
+				t.Error("the reader was not closed")
+			}
+		}
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) || (err == nil) != (c.want == "") {
+			t.Errorf("cut at byte %d: %v; want %q", c.end, err, c.want)
+		}
+	}
+	// A header may have MaxHeaderBytes, which this file has not.
+	for headerBytes, want := range map[uint64]string{MaxHeaderBytes: "shorter", MaxHeaderBytes + 1: "the header claims"} {
+		if _, err := Read(bytes.NewReader(binary.LittleEndian.AppendUint64(nil, headerBytes)), 1<<40, "m"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a header of %d bytes: %v; want %q", headerBytes, err, want)
+		}
+	}
 }

@@ -76,6 +76,9 @@ func TestSlotsRefuse(t *testing.T) {
 	if err := slots.Put(0, 3, []float32{1, 2}); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("past the end: %v", err)
 	}
+	if err := slots.Put(0, -1, []float32{1}); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("before the start: %v", err)
+	}
 	if err := slots.Put(0, 0, []float32{1e6}); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("more than float16 holds: %v", err)
 	}
@@ -84,5 +87,20 @@ func TestSlotsRefuse(t *testing.T) {
 	}
 	if err := slots.Close(); exitcode.Code(err) != exitcode.Bug {
 		t.Errorf("an element is missing: %v", err)
+	}
+	if err := slots.Put(0, 3, []float32{4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := slots.Close(); err != nil {
+		t.Errorf("all elements are written: %v", err)
+	}
+	if err := slots.Put(0, 3, []float32{4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := slots.Close(); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("an element is written twice: %v", err)
+	}
+	if _, err := NewSlots(f, []Info{{Name: "a", DType: "I8"}}, nil); exitcode.Code(err) != exitcode.Bug {
+		t.Errorf("a type that is not written: %v", err)
 	}
 }
