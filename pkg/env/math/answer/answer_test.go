@@ -59,6 +59,10 @@ func TestVerifyWhole(t *testing.T) {
 		{"46", "+46", equal},
 		{"46", "046", equal},
 		{"46", "46.0", equal},
+		{"46", "$", unreadable},
+		{"no!x", "no ! x", equal}, // blanks beside signs, from ! to ~
+		{"~a/b:c@d[e`f{g", "~ a / b : c @ d [ e ` f { g", equal},
+		{"a0b", "a 0 b", wrong},
 		{"46", "$46", equal},
 		{"46", `\$46`, equal},
 		{"46", "$46$", equal},
@@ -233,6 +237,9 @@ func TestVerifyExtraction(t *testing.T) {
 		{ExtractLast, "12", "12<|im_end|>", equal, "12"},
 		{ExtractLast, "12", "the answer is `12`", equal, "12"},
 		{ExtractLast, "Tuesday", "<answer>Tuesday</answer><|endoftext|>", equal, "Tuesday"},
+		{ExtractLast, "12", "12e-4000", unreadable, "12e-4000"}, // of more digits than are read
+		{ExtractLast, "5", "12e- 5", equal, "5"},
+		{ExtractLast, "a b", "a\nb", wrong, "b"}, // of the last line
 		{ExtractLast, "1", "version 3.1.4", unreadable, "3.1"},
 		{ExtractLast, "1", "1/2/3", unreadable, "1/2"},
 		{ExtractLast, "5", "is --5", unreadable, "-5"},

@@ -34,6 +34,9 @@ func TestGrade(t *testing.T) {
 		{ExtractLast, choice, `\boxed{\textbf{B} \text{or} C}`, false},
 		{ExtractLast, choice, `\boxed{B) 6000}`, true},
 		{ExtractLast, choice, `\boxed{E}`, false},
+		{ExtractWhole, choice, "(B", false},
+		{ExtractWhole, choice, "B: 6000", true},
+		{ExtractWhole, choice, "b: 6000", false}, // a small letter stands alone
 		{ExtractLast, choice, "The answer is B.", true},
 		{ExtractLast, choice, "The correct answer is option (B).", true},
 		{ExtractLast, choice, "**Answer: B**", true},
