@@ -75,6 +75,10 @@ func TestOptions(t *testing.T) {
 		{"BoxedOff", off, "7", `$\boxed{7}$`, true},
 		{"OnlyBest", best, "5", `It is 5. \boxed{^}`, false},
 		{"OnlyBest", DefaultOptions(), "5", `It is 5. \boxed{^}`, true},
+		{"two boxes of one value", DefaultOptions(), "0.33", `\boxed{0.33} = \boxed{1/3}`, true},
+		{"two boxes of one value", DefaultOptions(), "0.34", `\boxed{0.34} = \boxed{1/3}`, false},
+		{"two boxes of one value", DefaultOptions(), "$1/3$", `\boxed{1/3}, about \boxed{0.33}`, true},
+		{"two boxes of one value", DefaultOptions(), "$1/3$", `\boxed{1/3}, about \boxed{0.34}`, true}, // the exact one is the answer
 		{"RenameSymbols", renaming, "$2x+1$", "$2t+1$", true},
 		{"RenameSymbols", renaming, "$x-y$", "$b-a$", false},
 		{"RenameSymbols", renaming, "$x-y$", "$a-b$", true},
