@@ -136,6 +136,7 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if err := errors.Join(a.setAlarm(ctx, view, found.Due, limits), a.cancelLate(ctx, surveyor.Inventory, view)); err != nil {
 		return result, err
 	}
+	result.Live = len(view.live) // without those that were cancelled
 	budget, err := a.budget(ctx, limits)
 	if err != nil {
 		return result, err
@@ -233,9 +234,6 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 	alarm, alarmKnown := readTimed(alarmPath(a.Run.Dir))
 	if alarmKnown {
 		jobs = append(jobs, alarm)
-	}
-	if len(jobs) == 0 {
-		return view, nil
 	}
 	if view.states, err = a.Cluster.States(ctx, limits, jobs); err != nil {
 		return nil, err

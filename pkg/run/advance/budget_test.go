@@ -1,7 +1,9 @@
 package advance
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
@@ -25,6 +27,7 @@ func TestRoom(t *testing.T) {
 		"we have our share":            {100, slices.Concat(jobs(48, "lathe-"+us+"-score-000001"), jobs(1, "lathe-"+them+"-gate")), 0},
 		"two others":                   {30, []string{"lathe-" + them + "-gate", "lathe-x-12345678-gate"}, 8},
 		"more is queued than may be":   {10, jobs(20, "other"), 0},
+		"as many runs as places":       {3, []string{"lathe-" + them + "-gate", "lathe-x-12345678-gate"}, 0},
 		"names that are like of a run": {10, []string{"lathe-doctor", "lathe-train", "lathe-" + us}, 5},
 	} {
 		if got := room(c.most, c.queued, us); got != c.want {
@@ -64,32 +67,39 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// A task that ran out of time or of memory is given twice as much the next time,
-// and no more time than there is.
+// A task that ran out of time or of memory is given twice as much the next time, and
+// no more time than the site profile allows, or else the partition: 15 hours are 900
+// minutes.
 // Alone: it changes PATH.
 func TestMore(t *testing.T) {
 	a, _ := withFakeSlurm(t, "exit 1")
 	task := graph.Task{Node: graph.Node{Stage: graph.StageRollout, Iteration: 1}}
 	other := graph.Task{Node: task.Node, Shard: 1}
-	array := executor.Array{Stage: "rollout", Iteration: 1, Minutes: 60, MemoryGB: 3}
 	for name, c := range map[string]struct {
 		overruns, shortages, most int
-		minutes                   int
-		memory                    float64
+		asked, minutes            int
+		askedMemory, memory       float64
+		said                      string
 	}{
-		"neither":               {0, 0, 0, 60, 3},
-		"time":                  {1, 0, 0, 120, 3},
-		"time twice":            {2, 0, 0, 240, 3},
-		"no more time":          {2, 0, 200, 200, 3},
-		"less than was asked":   {1, 0, 30, 60, 3}, // what is below the site's limit is cut elsewhere
-		"memory":                {0, 1, 0, 60, 6},
-		"both, again and again": {9, 9, 0, 960, 48},
+		"neither":                     {0, 0, 0, 60, 60, 3, 3, ""},
+		"time":                        {1, 0, 0, 60, 120, 3, 3, "rollout-000001 ran out of time 1 time: it is given 120 minutes"},
+		"time twice":                  {2, 0, 0, 60, 240, 3, 3, "rollout-000001 ran out of time 2 times: it is given 240 minutes"},
+		"no more time":                {2, 0, 200, 60, 200, 3, 3, "rollout-000001 ran out of time 2 times: it is given 200 minutes"},
+		"less than was asked":         {1, 0, 30, 60, 60, 3, 3, "rollout-000001 ran out of time 1 time: it is given 60 minutes"}, // what is below the site's limit is cut elsewhere
+		"memory":                      {0, 1, 0, 60, 60, 3, 6, "rollout-000001 ran out of memory 1 time: it is given 6 GiB"},
+		"memory twice":                {0, 2, 0, 60, 60, 3, 12, "rollout-000001 ran out of memory 2 times: it is given 12 GiB"},
+		"both, again and again":       {9, 9, 2000, 60, 960, 3, 48, "rollout-000001 ran out of time 9 times: it is given 960 minutes; rollout-000001 ran out of memory 9 times: it is given 48 GiB"},
+		"the partition's limit":       {9, 0, 0, 60, 900, 3, 3, "rollout-000001 ran out of time 9 times: it is given 900 minutes"},
+		"where nothing was asked for": {1, 1, 0, 0, 0, 0, 0, ""},
 	} {
 		a.Site.Site.MaxMinutes = c.most
+		var said []string
+		a.Log = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 		view := &jobsView{overruns: map[graph.Task]int{other: c.overruns}, shortages: map[graph.Task]int{task: c.shortages}}
+		array := executor.Array{Stage: "rollout", Iteration: 1, Minutes: c.asked, MemoryGB: c.askedMemory}
 		got := a.more(t.Context(), array, []graph.Task{task, other}, view)
-		if got.Minutes != c.minutes || got.MemoryGB != c.memory {
-			t.Errorf("%s: %d minutes and %g GiB, want %d and %g", name, got.Minutes, got.MemoryGB, c.minutes, c.memory)
+		if got.Minutes != c.minutes || got.MemoryGB != c.memory || strings.Join(said, "; ") != c.said {
+			t.Errorf("%s: %d minutes and %g GiB, want %d and %g; it says %q", name, got.Minutes, got.MemoryGB, c.minutes, c.memory, said)
 		}
 	}
 }

@@ -37,7 +37,10 @@ func (a *Advancer) watch(view *jobsView, submitted []Submission) []slurm.TaskID 
 		if !a.goesByShard(s) {
 			continue
 		}
-		for id := range s.all() {
+		for id, t := range s.all() {
+			if !view.live[t] { // cancelled
+				continue
+			}
 			switch view.states.Of(id).Phase {
 			case slurm.PhaseRunning:
 				running = append(running, id)
@@ -67,7 +70,7 @@ func Watched[T any](running, pending []T) []T {
 // gate submits the job that advances the run when what it waits for has come.
 // Of gates that run at once, claims let one submit each array.
 func (a *Advancer) gate(ctx context.Context, wait slurm.Dependency, limits slurm.Limits) (*slurm.Job, error) {
-	if len(wait.AfterAny)+len(wait.AfterFirst) == 0 && wait.Delay == 0 {
+	if len(wait.AfterAny) == 0 && len(wait.AfterFirst) == 0 && wait.Delay == 0 {
 		wait.Delay = idleGateDelay
 	}
 	jobs, err := a.Cluster.SubmitArray(ctx, GateArray(a.Run, a.Binaries, a.Site.SHA256, a.Attempt.Number), limits, a.Run.Dir.Jobs(), wait)

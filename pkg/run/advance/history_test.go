@@ -87,6 +87,11 @@ func TestGateLeavesHistoryAlone(t *testing.T) {
 	records, policies := submissionsFolder(r.Dir), filepath.Dir(r.Dir.Policy(0))
 	rollouts := runtest.Node(graph.StageRollout, done+1)
 	a := advancerOf(t, r, fakeQueue(asked, jobs[rollouts][0]+"_[2-3]", jobs[rollouts][1]))
+	// What is done of the rollouts was submitted once more: Slurm is not asked about it.
+	again := Submission{Stage: rollouts.Stage, Iteration: rollouts.Iteration, Attempt: 1, Jobs: []slurm.Job{{ID: "800", Array: true, Shards: slurm.Shards{0, 1}}}, Submitted: time.Now()}
+	if err := writeSubmission(r.Dir, again, seal.AttemptFromEnv()); err != nil {
+		t.Fatal(err)
+	}
 	opens := runtest.CountOpens(t, records, policies)
 
 	result, err := a.Advance(t.Context())
@@ -101,7 +106,7 @@ func TestGateLeavesHistoryAlone(t *testing.T) {
 		runtest.Node(graph.StageWarm, 1), rollouts,
 		runtest.Node(graph.StageScore, done), runtest.Node(graph.StageBuffer, done), runtest.Node(graph.StageLearn, done),
 	}
-	var reads []string
+	reads := []string{submissionPath(r.Dir, rollouts, 1)}
 	var ids []string
 	for _, n := range want {
 		reads = append(reads, submissionPath(r.Dir, n, 0))
@@ -205,6 +210,14 @@ echo "502 PENDING another"`
 	}
 	if _, files := opens.Counts(); len(files) > 0 {
 		t.Errorf("records are read: %v", files)
+	}
+	scripts["squeue"] = "echo munge >&2; exit 1" // who may still write is not known
+	gone = abandoned("498")
+	if err := advancerOf(t, r, scripts).leave(t.Context()); err == nil {
+		t.Error("a queue that nobody can ask is no error")
+	}
+	if _, err := os.Stat(gone); err != nil {
+		t.Errorf("what a job left is removed although nobody knows the queue: %v", err)
 	}
 	content, err := os.ReadFile(log)
 	if said := string(content); err != nil || strings.Contains(said, " -j ") || strings.Count(said, "scancel --state=PENDING 500\n") != 1 || strings.Count(said, "scancel") != 1 {

@@ -55,6 +55,9 @@ func TestNoteEnd(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want %q", c.ended, s, stuck, c.who)
 		}
 		content, _ := os.ReadFile(log)
+		if strings.Contains(string(content), "JobId= ") || c.comments != nil && s.Job != c.job {
+			t.Errorf("%v: of job %q Slurm is told %q", c.ended, s.Job, content)
+		}
 		for _, job := range []string{"77", "500"} {
 			if said := strings.Contains(string(content), "JobId="+job) || strings.Contains(string(content), " "+job+" "); said != slices.Contains(c.comments, job) {
 				t.Errorf("%v: Slurm is told %q", c.ended, content)
@@ -63,6 +66,65 @@ func TestNoteEnd(t *testing.T) {
 	}
 	if _, stuck := ReadStuck(graph.Dir(t.TempDir())); stuck {
 		t.Error("a run without a note is stuck")
+	}
+	d := graph.Dir(t.TempDir())
+	if NoteEnd(t.Context(), d, nil, seal.Attempt{}, errors.New("no Slurm")); !strings.HasPrefix(func() string { s, _ := ReadStuck(d); return s.Message }(), "no Slurm") {
+		t.Error("where Slurm cannot be asked, nothing is noted")
+	}
+}
+
+// TestDamagedRecords: a record that is damaged, or not of one job, is as good as none.
+func TestDamagedRecords(t *testing.T) {
+	t.Parallel()
+	n := runtest.Node(graph.StageScore, 1)
+	for content, want := range map[string]string{
+		"":                                    "",
+		"{":                                   "",
+		"{}":                                  "submission",
+		`{"id": "7", "shards": [0]}`:          "gate timed submission",
+		`{"id": "7", "shards": [0, 1]}`:       "submission",
+		`{"id": "7", "shards": []}`:           "submission",
+		`{"message": "no qos", "shards": [0]`: "",
+		`{"message": "no qos", "code": 64}`:   "stuck submission",
+		"2026-01-02T03:04:05.5Z\n":            "forgiven",
+	} {
+		d := graph.Dir(t.TempDir())
+		if err := os.MkdirAll(submissionsFolder(d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{stuckPath(d), lastGatePath(d), watchdogPath(d), forgivenPath(d), submissionPath(d, n, 0)} {
+			if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		note := func(name string, is bool) {
+			if is {
+				got = append(got, name)
+			}
+		}
+		_, stuck := ReadStuck(d)
+		_, gate := readLastGate(d)
+		_, timed := readTimed(watchdogPath(d))
+		_, submission := readSubmission(d, n, 0)
+		note("stuck", stuck)
+		note("gate", gate)
+		note("timed", timed)
+		note("submission", submission)
+		note("forgiven", forgivenUntil(d).Equal(time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC)))
+		if got := strings.Join(got, " "); got != want || !HasSubmissions(d) || want != "forgiven" && !forgivenUntil(d).IsZero() {
+			t.Errorf("%s is read as %q, want %q; forgiven until %v", content, got, want, forgivenUntil(d))
+		}
+	}
+	file := graph.Dir(t.TempDir())
+	if err := errors.Join(os.MkdirAll(file.Jobs(), 0o777), os.WriteFile(submissionsFolder(file), nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadSubmissions(file)
+	_, errTasks := Submitted(file)
+	_, errAttempts := Attempts(t.Context(), &Advancer{Run: &rundir.Run{Dir: file}}, nil)
+	if err == nil || errTasks == nil || errAttempts == nil || HasSubmissions(file) {
+		t.Errorf("records that cannot be listed: %v, %v, %v", err, errTasks, errAttempts)
 	}
 }
 
@@ -107,15 +169,24 @@ func TestRecords(t *testing.T) {
 	later := Submission{Stage: graph.StageScore, Iteration: 1, Attempt: 1, Jobs: []slurm.Job{{ID: "8", Array: true, Shards: slurm.Shards{4, 6}}, {ID: "9", Shards: slurm.Shards{7}}}, Submitted: time.Unix(20, 0).UTC()}
 	first := Submission{Stage: graph.StageScore, Iteration: 1, Submitted: time.Unix(10, 0).UTC(), Minutes: 7}
 	wave := Submission{Stage: graph.StageRollout, Iteration: 2, Wave: 1, Submitted: time.Unix(20, 0).UTC()}
+	if err := os.MkdirAll(submissionsFolder(d), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"notes.json", "score-000001.7"} {
+		if err := os.WriteFile(filepath.Join(submissionsFolder(d), name), []byte("{}"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if HasSubmissions(d) {
+		t.Error("files that are no records are submissions")
+	}
 	for _, s := range []Submission{later, wave, first} {
 		if err := writeSubmission(d, s, attempt); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"score-000009.0.json": "{", "notes.json": "{}", "score-000001.7": "{}"} {
-		if err := os.WriteFile(filepath.Join(submissionsFolder(d), name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(submissionPath(d, runtest.Node(graph.StageScore, 9), 0), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
 	}
 	all, err := ReadSubmissions(d)
 	if diff := cmp.Diff([]Submission{first, wave, later}, all); diff != "" || err != nil || !HasSubmissions(d) {
@@ -148,117 +219,49 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestAttempts: of the tasks that are wanted, what Slurm and their own records say.
+// TestAttempts: of the tasks that are wanted, what Slurm and their own records say. Slurm
+// is asked about no other job.
 func TestAttempts(t *testing.T) {
 	r, jobs := history(t, 1)
 	rollouts := runtest.Node(graph.StageRollout, 2)
 	id := jobs[rollouts][0]
-	a := advancerOf(t, r, fakeQueue("/dev/null", id+"_[2-3]"))
-	failed := graph.Task{Node: rollouts, Shard: 1}
-	rundir.WriteExitRecord(r.Dir, failed, 0, 0, rundir.ExitRecord{Code: exitcode.Data, Message: "damaged"})
-	attempts, err := Attempts(t.Context(), a, func(task graph.Task) bool { return task.Node == rollouts && task.Shard > 0 })
+	asked := filepath.Join(t.TempDir(), "asked")
+	scripts := queueOf(id+"_1 FAILED", id+"_2 PENDING", id+"_3 RUNNING")
+	scripts["squeue"] = `echo "${!#}" >>` + asked + "\n" + scripts["squeue"]
+	a := advancerOf(t, r, scripts)
+	for shard := range 4 { // of those that live, from an earlier start
+		rundir.WriteExitRecord(r.Dir, graph.Task{Node: rollouts, Shard: shard}, 0, 0, rundir.ExitRecord{Code: exitcode.Data, Message: "damaged"})
+	}
+	attempts, err := Attempts(t.Context(), a, func(task graph.Task) bool { return task.Node == rollouts })
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, x := range attempts {
-		got = append(got, fmt.Sprint(x.Task, " ", x.Number, " ", x.Job, " ", x.State.Phase, " ", x.Cause))
+		got = append(got, fmt.Sprint(x.Task, " ", x.Number, " ", x.Job, " ", x.State.Phase, " ", x.Cause, ": ", x.Evidence))
 	}
 	want := []string{
-		fmt.Sprintf("rollout-000002-00001 0 %s_1 unknown %s", id, executor.CauseData),
-		fmt.Sprintf("rollout-000002-00002 0 %s_2 pending ", id), fmt.Sprintf("rollout-000002-00003 0 %s_3 pending ", id),
+		fmt.Sprintf("rollout-000002-00000 0 %s_0 unknown %s: damaged", id, executor.CauseData),
+		fmt.Sprintf("rollout-000002-00001 0 %s_1 ended %s: damaged", id, executor.CauseData),
+		fmt.Sprintf("rollout-000002-00002 0 %s_2 pending : squeue: PENDING, exit code 1:0, on n1", id),
+		fmt.Sprintf("rollout-000002-00003 0 %s_3 running : squeue: RUNNING, exit code 1:0, on n1", id),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
-	if none, err := Attempts(t.Context(), a, func(graph.Task) bool { return false }); none != nil || err != nil {
-		t.Errorf("of no task: %v, %v", none, err)
+	if content, err := os.ReadFile(asked); string(content) != id+"\n" {
+		t.Errorf("squeue is asked about %s, %v; want %s", content, err, id)
 	}
-}
-
-// TestCancel: gates are taken out first, then what the pause stops, or what waits, until
-// nothing of the run is left.
-func TestCancel(t *testing.T) {
-	lookAgain = time.Millisecond
-	t.Cleanup(func() { lookAgain = time.Second })
-	const run = "smoke-00ff00ff"
-	prefix := slurm.NamePrefix(run)
-	for _, c := range []struct {
-		pause rundir.Pause
-		now   bool
-		said  string
-		want  Cancelled
-	}{
-		{rundir.Pause{}, false, "--state=PENDING 1 3", Cancelled{1, 1}},
-		{rundir.Pause{Stop: true}, false, "1 2 3 4", Cancelled{2, 2}},
-		{rundir.Pause{Stop: true, Stage: graph.StageScore}, true, "1 2 4", Cancelled{2, 1}},
-	} {
-		folder := t.TempDir()
+	for _, broken := range []string{"scontrol", "squeue", ""} {
 		scripts := fakeQueue("/dev/null")
-		scripts["squeue"] = `[ -e ` + folder + `/scancel ] || printf '%s\n' "1 PENDING ` + prefix + `gate" "2 RUNNING ` + prefix + `gate" "3 PENDING ` + prefix + `rollout-000001" "4 RUNNING ` + prefix + `score-000001"`
-		scripts["scancel"] = `echo "$*" >>` + folder + `/scancel`
-		a := advancerOf(t, &rundir.Run{}, scripts)
-		got, err := Cancel(t.Context(), a.Cluster, run, c.pause, c.now)
-		said, _ := os.ReadFile(filepath.Join(folder, "scancel"))
-		if err != nil || got != c.want || !strings.Contains(string(said), c.said) || strings.Contains(string(said), "KILL") != c.now {
-			t.Errorf("%+v: %+v, want %+v; scancel %s (%v)", c.pause, got, c.want, said, err)
+		if broken != "" {
+			scripts[broken] = "echo munge >&2; exit 1"
 		}
-	}
-	stubborn := fakeQueue("/dev/null")
-	stubborn["squeue"], stubborn["scancel"] = `echo "1 PENDING `+prefix+`gate"`, "exit 0"
-	if _, err := Cancel(t.Context(), advancerOf(t, &rundir.Run{}, stubborn).Cluster, run, rundir.Pause{}, false); err == nil || !strings.Contains(err.Error(), "jobs 1 are still in the queue after 10 attempts") {
-		t.Errorf("what stays in the queue: %v", err)
-	}
-	if got := unique([]string{"a", "b", "a", "c", "b"}); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("unique %q", got)
-	}
-}
-
-// TestTakeWarmStart: a run that waits for the warm start of another takes it once it is
-// made, waits while jobs make it, and makes its own where nobody does.
-func TestTakeWarmStart(t *testing.T) {
-	r, _ := history(t, 0)
-	own := func() *Advancer {
-		a := advancerOf(t, r, fakeQueue("/dev/null", "102_0"))
-		a.Run = runtest.Create(t, runtest.Smoke(), "schedule.iterations=2", "rollout.prompts=4", "rollout.shards=4", "warm_start.chunk=300", "seed=1")
-		return a
-	}
-	a := own()
-	if making, err := a.takeWarmStart(t.Context(), slurm.Limits{}); making != nil || err != nil {
-		t.Errorf("it waits for none: %v, %v", making, err)
-	}
-	waiting := []string{"schedule.iterations=2", "rollout.prompts=4", "rollout.shards=4", "warm_start.chunk=300"}
-	for _, other := range []graph.Dir{graph.Dir(t.TempDir()), runtest.Create(t, runtest.Smoke(), waiting...).Dir} { // no run, and one without jobs
-		a := own()
-		if err := AwaitWarmStart(a.Run.Dir, other, seal.AttemptFromEnv()); err != nil {
-			t.Fatal(err)
+		all := func(graph.Task) bool { return broken != "" }
+		attempts, err := Attempts(t.Context(), advancerOf(t, r, scripts), all)
+		_, errSeen := SeeJobs(t.Context(), advancerOf(t, r, scripts))
+		if attempts != nil || (err == nil) != (broken == "") || (errSeen == nil) != (broken == "") {
+			t.Errorf("without %s, or of no task: %v, %v, %v", broken, attempts, err, errSeen)
 		}
-		if making, err := a.takeWarmStart(t.Context(), slurm.Limits{}); making != nil || err != nil {
-			t.Errorf("of %s: %v, %v", other, making, err)
-		}
-	}
-	// Submitted, and in the queue.
-	a = own()
-	other := runtest.Create(t, runtest.Smoke(), waiting...)
-	gate := slurm.Job{ID: "103", Shards: slurm.Shards{0}}
-	if err := errors.Join(AwaitWarmStart(a.Run.Dir, other.Dir, seal.AttemptFromEnv()),
-		writeSubmission(other.Dir, Submission{Stage: graph.StageWarm, Iteration: 1, Jobs: []slurm.Job{{ID: "102", Array: true, Shards: slurm.Shards{0}}}, Gate: &gate}, seal.AttemptFromEnv())); err != nil {
-		t.Fatal(err)
-	}
-	limits, err := a.Cluster.Limits(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	making, err := a.takeWarmStart(t.Context(), limits)
-	if err != nil || len(making) != 1 || making[0].ID != "102" {
-		t.Errorf("one that makes it: %+v, %v", making, err)
-	}
-	ready := []graph.Task{{Node: runtest.Node(graph.StageWarm, 1)}, {Node: graph.Node{Stage: graph.StageBuffer}}}
-	if got := unawaited(ready, making); len(got) != 1 || got[0].Stage != graph.StageBuffer || len(unawaited(ready, nil)) != 2 {
-		t.Errorf("ready are %v", got)
-	}
-	runtest.BoardOf(t, a.Run.Graph).Seal(runtest.Node(graph.StageWarm, 1))
-	if making, err := a.takeWarmStart(t.Context(), limits); making != nil || err != nil {
-		t.Errorf("one that is made: %v, %v", making, err)
 	}
 }

@@ -72,9 +72,6 @@ func (a *Advancer) warming(ctx context.Context, d graph.Dir, limits slurm.Limits
 	if last, known := readLastGate(d); known {
 		jobs = append(jobs, last.Job)
 	}
-	if len(jobs) == 0 {
-		return nil, nil
-	}
 	states, err := a.Cluster.States(ctx, limits, jobs)
 	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !states.Live(j) }), err
 }

@@ -94,7 +94,7 @@ func withFakeSlurm(t *testing.T, sbatch string) (a *Advancer, submitted func() s
 	log := filepath.Join(t.TempDir(), "log")
 	r := &rundir.Run{Dir: graph.Dir(t.TempDir()), Identity: rundir.Identity{RunID: "r1"}}
 	r.Recipe.Resources.Stages.Gate.Minutes = 10
-	scripts := map[string]string{"sbatch": `cat >/dev/null; echo "$@" >>` + log + "\n" + sbatch, "squeue": "echo other", "scontrol": "exit 1", "scancel": "exit 1"}
+	scripts := map[string]string{"sbatch": `cat >/dev/null; echo "$@" >>` + log + "\n" + sbatch, "squeue": "echo other", "scontrol": "exit 1", "scancel": "exit 1", "sinfo": "echo 'normal* 15:00:00'"}
 	return advancerOf(t, r, scripts), func() string {
 		content, _ := os.ReadFile(log) // none when it was not called
 		_ = os.Remove(log)
