@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -152,6 +154,9 @@ func TestRecordKill(t *testing.T) {
 		if there != c.records || there && (record.Message != c.result.Evidence || record.Code != exitcode.Failed || record.Host != "n1" || record.Attempt != 2 || record.Task != task.String()) {
 			t.Errorf("%+v leaves %+v, %v", c.result, record, there)
 		}
+		if _, err := os.Stat(d.Run.Dir.ExitRecord(task, 2, 0)); (err == nil) != c.records {
+			t.Errorf("%+v: record of the first start: %v", c.result, err)
+		}
 	}
 }
 
@@ -165,13 +170,14 @@ func TestStuckSays(t *testing.T) {
 		last   map[graph.Task]executor.Result
 		record *rundir.ExitRecord
 		code   int
+		hints  int
 		want   []string // in the error and its hints
 	}{
-		{"a record", map[graph.Task]executor.Result{scored: {Exit: 65, Log: "/run/logs/a.log"}}, &rundir.ExitRecord{Code: exitcode.Data, Message: "score 7 is damaged", Hint: "make it again"}, exitcode.Data, []string{"score-000001-00003 failed: score 7 is damaged", "make it again", "a.log"}},
-		{"a full disk", map[graph.Task]executor.Result{scored: {Exit: 74}}, &rundir.ExitRecord{Code: exitcode.IO, Message: "write x: no space left on device"}, exitcode.IO, []string{"no space left", "lathe prune"}},
-		{"no record", map[graph.Task]executor.Result{sampled: {Exit: 1, Cause: executor.CauseTimeout, Evidence: "too long"}}, nil, executor.CauseTimeout.ExitCode(), []string{"rollout-000001-00003 failed: too long"}},
-		{"no record of a disk", map[graph.Task]executor.Result{scored: {Cause: executor.CauseIO, Evidence: "no log"}}, nil, exitcode.IO, []string{"no log; the file system of", "bytes and", "lathe prune"}},
-		{"nothing was tried", nil, nil, exitcode.Failed, []string{"score-000001 cannot be done: too few", "lathe status"}},
+		{"a record", map[graph.Task]executor.Result{scored: {Exit: 65, Log: "/run/logs/a.log"}}, &rundir.ExitRecord{Code: exitcode.Data, Message: "score 7 is damaged", Hint: "make it again"}, exitcode.Data, 2, []string{"score-000001-00003 failed: score 7 is damaged", "make it again", "a.log"}},
+		{"a full disk", map[graph.Task]executor.Result{scored: {Exit: 74}}, &rundir.ExitRecord{Code: exitcode.IO, Message: "write x: no space left on device"}, exitcode.IO, 2, []string{"no space left", "lathe prune"}},
+		{"no record", map[graph.Task]executor.Result{sampled: {Exit: 1, Cause: executor.CauseTimeout, Evidence: "too long"}}, nil, executor.CauseTimeout.ExitCode(), 1, []string{"rollout-000001-00003 failed: too long"}},
+		{"no record of a disk", map[graph.Task]executor.Result{scored: {Cause: executor.CauseIO, Evidence: "no log"}}, nil, exitcode.IO, 2, []string{"no log; the file system of", "bytes and", "lathe prune"}},
+		{"nothing was tried", nil, nil, exitcode.Failed, 1, []string{"score-000001 cannot be done: too few", "lathe status"}},
 	} {
 		d := &Driver{Run: &rundir.Run{Dir: graph.Dir(t.TempDir())}, last: map[graph.Task]ended{}}
 		for task, result := range c.last {
@@ -183,7 +189,7 @@ func TestStuckSays(t *testing.T) {
 		err := d.stuck(survey.Result{Stuck: []survey.Stuck{{Node: n, Shards: []int{3}, Reason: "too few"}}})
 		text := err.Error() + "\n" + strings.Join(exitcode.Hints(err), "\n")
 		for _, want := range c.want {
-			if !strings.Contains(text, want) || exitcode.Code(err) != c.code {
+			if !strings.Contains(text, want) || exitcode.Code(err) != c.code || len(exitcode.Hints(err)) != c.hints {
 				t.Errorf("%s: exit code %d: %s; want %d and %q", c.what, exitcode.Code(err), text, c.code, want)
 			}
 		}
@@ -204,6 +210,76 @@ func (n devices) CheckGPUs(stage string, asked int) error {
 		return exitcode.Unavailablef("a task of %s wants %d", stage, asked)
 	}
 	return nil
+}
+
+// TestGPUsAreChecked: once, and for the stages that are still to do, of which one GPU is
+// enough to ask.
+func TestGPUsAreChecked(t *testing.T) {
+	t.Parallel()
+	dir := graph.Dir(t.TempDir())
+	var r recipe.Recipe
+	r.Resources.Stages.Score = recipe.Request{GPUs: 1}
+	r.Rollout.Prompts, r.Rollout.Shards, r.Schedule.Oversample, r.Schedule.Iterations = 1, 1, 1, 1
+	g := graph.Graph{Dir: dir, Recipe: r}
+	for counted, refused := range map[devices]bool{0: true, 1: false} {
+		d := &Driver{Run: &rundir.Run{Dir: dir, Recipe: r, Graph: g}, GPUs: counted, surveyor: survey.New(g)}
+		if err := d.checkGPUs(); (err != nil) != refused || refused && !strings.Contains(err.Error(), "a task of score wants 1") {
+			t.Errorf("%d GPUs: %v", counted, err)
+		}
+		if err := d.checkGPUs(); err != nil {
+			t.Errorf("%d GPUs, when tasks run: %v", counted, err)
+		}
+	}
+	score := graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}}
+	for _, path := range g.Outputs(score) {
+		if _, err := seal.WriteBytes(path, nil, seal.AttemptFromEnv(), g.Expected(score)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &Driver{Run: &rundir.Run{Dir: dir, Recipe: r, Graph: g}, GPUs: devices(0), surveyor: survey.New(g)}
+	if _, err := d.surveyor.Made(t.Context(), score); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.checkGPUs(); err != nil {
+		t.Errorf("of what is done: %v", err)
+	}
+}
+
+// TestStopPaused: a pause stops what it names, and nothing else.
+func TestStopPaused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pause rundir.Pause
+		want  []graph.Stage
+	}{
+		{rundir.Pause{Stage: graph.StageScore}, nil},
+		{rundir.Pause{Stop: true, Stage: graph.StageScore}, []graph.Stage{graph.StageScore}},
+		{rundir.Pause{Stop: true}, []graph.Stage{graph.StageLearn, graph.StageScore}},
+	} {
+		d := &Driver{running: map[graph.Task]*launched{}}
+		var stopped []graph.Stage
+		for _, stage := range []graph.Stage{graph.StageLearn, graph.StageScore} {
+			d.running[graph.Task{Node: graph.Node{Stage: stage, Iteration: 1}}] = &launched{stop: func() { stopped = append(stopped, stage) }}
+		}
+		d.stopPaused(c.pause)
+		if slices.Sort(stopped); !slices.Equal(stopped, c.want) {
+			t.Errorf("%+v stops %v, want %v", c.pause, stopped, c.want)
+		}
+	}
+}
+
+// TestWake: what is due is waited for, and nothing where nothing is.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	if wake(time.Time{}) != nil {
+		t.Error("nothing is due, and comes")
+	}
+	<-wake(time.Unix(1, 0))
+	select {
+	case <-wake(time.Now().Add(time.Hour)):
+		t.Error("what is due in an hour has come")
+	default:
+	}
 }
 
 // TestGPUsBoundLaunches: tasks that wait for a GPU are not started, and those that need none

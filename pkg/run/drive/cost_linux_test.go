@@ -48,7 +48,7 @@ func (m movers) Launch(_ context.Context, a executor.Array, done func(executor.R
 // as its task ends, however many shards there are.
 func TestDriverDoesNotSurveyAfterEveryTask(t *testing.T) {
 	t.Parallel()
-	const shards = 300
+	const shards = 120
 	n := fmt.Sprint(shards)
 	dir := graph.Dir(filepath.Join(t.TempDir(), "run"))
 	r, err := rundir.Create(t.Context(), dir, runtest.Load(t), seal.AttemptFromEnv(), "test")

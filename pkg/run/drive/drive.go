@@ -220,7 +220,7 @@ func (d *Driver) launch(ctx context.Context, found survey.Result, results chan<-
 	}
 	for _, t := range waiting {
 		cores := d.share(t, lasting)
-		if d.cores > 0 && d.cores+cores > d.Launcher.Cores() {
+		if d.cores+cores > d.Launcher.Cores() {
 			return nil // keep the order of urgency: nothing jumps the queue
 		}
 		if asked := d.Run.Graph.Request(t.Stage).GPUs; asked > 0 && (queued || d.lacksGPUs(asked)) {
@@ -350,10 +350,7 @@ func (d *Driver) sealed(ctx context.Context, t graph.Task, r executor.Result) (b
 	if patience := rundir.Visibility(); r.Cause == executor.CauseOK && patience > 0 {
 		until := time.Now().Add(patience)
 		for _, path := range d.Run.Graph.Outputs(t) {
-			_, err := seal.Read(ctx, path, d.Run.Graph.Reading(max(0, time.Until(until))))
-			if err != nil && !errors.Is(err, seal.ErrNotSealed) && !errors.Is(err, seal.ErrDamaged) {
-				return false, err
-			}
+			_, _ = seal.Read(ctx, path, d.Run.Graph.Reading(max(0, time.Until(until)))) // Recheck returns what is wrong
 		}
 	}
 	return d.surveyor.Recheck(ctx, t)

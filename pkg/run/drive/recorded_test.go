@@ -22,8 +22,18 @@ func TestRecorded(t *testing.T) {
 	if r := d.recorded(task, 0, ended); r.Cause != executor.CauseDevice || r.Evidence != "opening: too little memory" || Classify(r.Cause) != Counted {
 		t.Errorf("with a record: %+v", r)
 	}
-	killed := executor.Result{Exit: -1, Signal: "SIGKILL", Cause: executor.CauseFailed, Evidence: "killed"}
-	if r := d.recorded(task, 0, killed); r != killed {
-		t.Errorf("killed: %+v", r)
+	for what, other := range map[string]executor.Result{
+		"killed":          {Exit: -1, Signal: "SIGKILL", Cause: executor.CauseFailed, Evidence: "killed"},
+		"killed later":    {Exit: exitcode.Unavailable, Signal: "SIGKILL", Cause: executor.CauseFailed, Evidence: "killed"},
+		"another code":    {Exit: exitcode.Data, Cause: executor.CauseData, Evidence: "exit code 65"},
+		"of another task": {Exit: exitcode.Unavailable, Cause: executor.CauseUnavailable, Evidence: "exit code 69"},
+	} {
+		of := task
+		if what == "of another task" {
+			of.Shard = 1
+		}
+		if r := d.recorded(of, 0, other); r != other {
+			t.Errorf("%s: %+v", what, r)
+		}
 	}
 }

@@ -20,8 +20,22 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
+	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
+
+// bounded drives a run that would otherwise wait for ever if it were driven wrongly.
+func bounded(t *testing.T, d *drive.Driver) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d.Attempt, d.Version = seal.AttemptFromEnv(), "test"
+	return d.Drive(ctx)
+}
+
+// through drives the run of a launcher to its end.
+func through(t *testing.T, m *runtest.Launcher, watch func(drive.Progress)) error {
+	return bounded(t, &drive.Driver{Run: m.Run, Launcher: m, Watch: watch})
+}
 
 // A killed task's temporary file goes when the next driver starts, and tasks that are
 // lost are made again.
@@ -40,7 +54,7 @@ func TestDriverSweeps(t *testing.T) {
 	if err := seal.Remove(opened.Dir.Tasks()); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Drive(nil); err != nil {
+	if err := through(t, m, nil); err != nil {
 		t.Fatal(err)
 	}
 	runtest.Digest(t, opened.Dir.Tasks())
@@ -63,7 +77,7 @@ func TestTaskThatFailsOnceIsTriedAgain(t *testing.T) {
 		return ""
 	}
 	events := map[string]int{}
-	if err := m.Drive(func(p drive.Progress) { events[p.Event]++ }); err != nil {
+	if err := through(t, m, func(p drive.Progress) { events[p.Event]++ }); err != nil {
 		t.Fatal(err)
 	}
 	if events["retry"] != 22 || events["failed"] != 0 {
@@ -77,12 +91,13 @@ func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 	tries := 0
 	m.Fail = func(task graph.Task, _ int) executor.Cause {
 		if task.Stage == graph.StageScore && task.Shard == 0 {
-			tries++
-			return executor.CauseFailed
+			if tries++; tries < 9 { // a driver that did not count would try for ever
+				return executor.CauseFailed
+			}
 		}
 		return ""
 	}
-	err := m.Drive(nil)
+	err := through(t, m, nil)
 	if tries != 3 {
 		t.Errorf("%d attempts, want 3", tries)
 	}
@@ -94,7 +109,7 @@ func TestTaskThatFailsThriceFailsTheRun(t *testing.T) {
 	}
 	// A new process tries again: failures are not held against a task for ever.
 	m.Fail = nil
-	if err := m.Drive(nil); err != nil {
+	if err := through(t, m, nil); err != nil {
 		t.Errorf("after the cause was fixed: %v", err)
 	}
 }
@@ -117,7 +132,7 @@ func TestHopelessTaskIsNotRepeated(t *testing.T) {
 		}
 		return executor.CauseData
 	}
-	err := m.Drive(nil)
+	err := through(t, m, nil)
 	if tries != 1 || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "buffer-000001-00000 failed: score 7 is damaged") {
 		t.Errorf("%d attempts, exit %d: %v", tries, exitcode.Code(err), err)
 	}
@@ -131,7 +146,7 @@ func TestDriveStops(t *testing.T) {
 	t.Parallel()
 	opened, m := runtest.Sealing(t, "warm_start.chunk=150")
 	for _, event := range []graph.Node{runtest.Node(graph.StageWarm, 2), runtest.Node(graph.StageScore, 1), runtest.Node(graph.StageLearn, 1)} {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		running := map[graph.Task]bool{}
 		driver := &drive.Driver{Run: opened, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Watch: func(p drive.Progress) {
 			running[p.Task] = p.Event == "launched"
@@ -144,7 +159,7 @@ func TestDriveStops(t *testing.T) {
 		}
 	}
 	var last drive.Progress
-	if err := m.Drive(func(p drive.Progress) { last = p }); err != nil || last.Event != "finished" || !last.Survey.Done {
+	if err := through(t, m, func(p drive.Progress) { last = p }); err != nil || last.Event != "finished" || !last.Survey.Done {
 		t.Fatalf("ended with %+v: %v", last, err)
 	}
 	for _, n := range opened.Graph.Nodes() {
@@ -170,7 +185,7 @@ func TestPause(t *testing.T) {
 	}
 	events := map[string]int{}
 	pause(rundir.Pause{})
-	err := m.Drive(func(p drive.Progress) { events[p.Event]++ })
+	err := through(t, m, func(p drive.Progress) { events[p.Event]++ })
 	if exitcode.Code(err) != exitcode.Stopped || len(events) != 0 || !strings.Contains(err.Error(), "was paused by me at 1970-01-01T00:00:00Z") {
 		t.Errorf("a paused run: %v, events %v", err, events)
 	}
@@ -185,7 +200,7 @@ func TestPause(t *testing.T) {
 		return nil
 	}
 	var stopped []string
-	err = m.Drive(func(p drive.Progress) {
+	err = through(t, m, func(p drive.Progress) {
 		switch {
 		case p.Event == "done" && p.Task == (graph.Task{Node: held.Node, Shard: 2}):
 			pause(rundir.Pause{Stop: true, Stage: graph.StageRollout})
@@ -197,7 +212,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("stopped %v: %v", stopped, err)
 	}
 	m.Hold = nil
-	if err := errors.Join(rundir.Resume(opened.Dir), m.Drive(nil)); err != nil {
+	if err := errors.Join(rundir.Resume(opened.Dir), through(t, m, nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -215,7 +230,7 @@ func TestLateIsStopped(t *testing.T) {
 		return nil
 	}
 	events := map[string][]string{}
-	if err := m.Drive(func(p drive.Progress) { events[p.Event] = append(events[p.Event], p.Task.String()) }); err != nil {
+	if err := through(t, m, func(p drive.Progress) { events[p.Event] = append(events[p.Event], p.Task.String()) }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(events["late"], []string{held.String()}) || len(events["retry"]) > 0 {
@@ -231,11 +246,11 @@ func TestLateIsStopped(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	opened, m := runtest.Sealing(t, "schedule.iterations=1")
-	driver := &drive.Driver{Run: opened, Launcher: m, Attempt: seal.AttemptFromEnv(), Version: "test", Needs: func(n graph.Node) int64 {
+	driver := &drive.Driver{Run: opened, Launcher: m, Needs: func(n graph.Node) int64 {
 		return map[graph.Stage]int64{graph.StageRollout: 1 << 61, graph.StageWarm: 2}[n.Stage]
 	}}
 	// Of two shards each writes a half.
-	if err := driver.Drive(t.Context()); exitcode.Code(err) != exitcode.IO || !strings.Contains(err.Error(), "rollout-000001 writes about 1.15e+12 MB") {
+	if err := bounded(t, driver); exitcode.Code(err) != exitcode.IO || !strings.Contains(err.Error(), "rollout-000001 writes about 1.15e+12 MB") {
 		t.Errorf("without room: %v", err)
 	}
 }
@@ -246,7 +261,7 @@ func TestOneCorePerTask(t *testing.T) {
 	_, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=8", "warm_start.steps=10")
 	m.Slots = 3
 	most := 0
-	if err := m.Drive(func(p drive.Progress) { most = max(most, p.Running) }); err != nil {
+	if err := through(t, m, func(p drive.Progress) { most = max(most, p.Running) }); err != nil {
 		t.Fatal(err)
 	}
 	if most != 3 {
@@ -274,8 +289,8 @@ func TestEngineWaitsForBriefTasks(t *testing.T) {
 	r, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=1")
 	r.Recipe.Evaluation.Problems, r.Graph.Recipe.Evaluation.Problems = 0, 0 // tasks beside the learner
 	given := map[graph.Stage][]int{}
-	driver := &drive.Driver{Run: r, Launcher: spare{m, given}, Attempt: seal.AttemptFromEnv(), Version: "test"}
-	if err := driver.Drive(t.Context()); err != nil {
+	driver := &drive.Driver{Run: r, Launcher: spare{m, given}}
+	if err := bounded(t, driver); err != nil {
 		t.Fatal(err)
 	}
 	want := map[graph.Stage][]int{
@@ -295,7 +310,7 @@ func TestOneCoreEvaluatesInTime(t *testing.T) {
 	_, m := runtest.Sealing(t, settings...)
 	m.Slots = 1
 	var order []graph.Node
-	if err := m.Drive(func(p drive.Progress) {
+	if err := through(t, m, func(p drive.Progress) {
 		if p.Event == "launched" {
 			order = append(order, p.Task.Node)
 		}
@@ -322,7 +337,7 @@ func TestQuorumLeavesOut(t *testing.T) {
 		}
 		return ""
 	}
-	err := m.Drive(nil)
+	err := through(t, m, nil)
 	if exitcode.Code(err) != exitcode.LeftOut || !strings.Contains(err.Error(), "without 1 shard that") {
 		t.Errorf("exit %d: %v", exitcode.Code(err), err)
 	}
@@ -330,7 +345,147 @@ func TestQuorumLeavesOut(t *testing.T) {
 		t.Errorf("closed with %+v, %v", closed, err)
 	}
 	// It is done: asking again says the same.
-	if err := m.Drive(nil); exitcode.Code(err) != exitcode.LeftOut {
+	if err := through(t, m, nil); exitcode.Code(err) != exitcode.LeftOut {
 		t.Errorf("again: %v", err)
 	}
 }
+
+// TestCloseAll: what can be closed is, and then nothing more.
+func TestCloseAll(t *testing.T) {
+	t.Parallel()
+	b := runtest.NewBoard(t, "schedule.iterations=2")
+	for _, n := range []graph.Node{runtest.Node(graph.StageBuffer, 0), runtest.Node(graph.StageWarm, 1), runtest.Node(graph.StageRollout, 1), runtest.Node(graph.StageScore, 1)} {
+		b.Seal(n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		found, err := drive.CloseAll(ctx, b.Run(), b.Surveyor, seal.AttemptFromEnv(), "test")
+		if err != nil || len(found.Closable) > 0 || len(found.Ready) != 1 || found.Ready[0].String() != "buffer-000001-00000" {
+			t.Errorf("ready are %v: %v", found.Ready, err)
+		}
+	}
+	if _, err := closing.Read(ctx, b.Dir, 1, seal.Options{}); err != nil {
+		t.Error(err)
+	}
+	over, stop := context.WithCancel(ctx)
+	stop()
+	if _, err := drive.CloseAll(over, b.Run(), b.Surveyor, seal.AttemptFromEnv(), "test"); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits for it: %v", err)
+	}
+}
+
+// TestClosesAfter: with the clock of the caller an iteration is closed once its seconds are
+// over, which the driver waits for.
+func TestClosesAfter(t *testing.T) {
+	t.Parallel()
+	r, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=4", "schedule.oversample=2", "schedule.late=drop", "schedule.close_after_seconds=500")
+	m.Slots = 4
+	began := time.Unix(1e6, 0)
+	now := began
+	m.Hold = func(task graph.Task) <-chan struct{} {
+		if task.Stage == graph.StageRollout && task.Shard > 0 {
+			return make(chan struct{})
+		}
+		return nil
+	}
+	var late []int
+	err := bounded(t, &drive.Driver{
+		Run: r, Launcher: m, Clock: survey.Clock{Now: func() time.Time { return now }, Began: func(context.Context, int) (time.Time, error) { return began, nil }},
+		Wake: func(due time.Time) <-chan time.Time {
+			if due.IsZero() {
+				return nil
+			}
+			now = due
+			came := make(chan time.Time)
+			close(came)
+			return came
+		},
+		Watch: func(p drive.Progress) {
+			if p.Event == "late" {
+				late = append(late, p.Task.Shard)
+			}
+		},
+	})
+	slices.Sort(late)
+	if err != nil || !slices.Equal(late, []int{1, 2, 3}) || now != began.Add(500*time.Second) {
+		t.Errorf("late are %v at %v: %v", late, now, err)
+	}
+}
+
+// TestPrunesAsScheduled: versions that schedule.keep_every does not keep go while the run
+// is driven.
+func TestPrunesAsScheduled(t *testing.T) {
+	t.Parallel()
+	r, m := runtest.Sealing(t, "schedule.iterations=3", "schedule.keep_every=2")
+	if err := bounded(t, &drive.Driver{Run: r, Launcher: m}); err != nil {
+		t.Fatal(err)
+	}
+	for version, kept := range []bool{true, false, true, true} {
+		if _, err := os.Stat(r.Dir.Policy(version)); (err == nil) != kept {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
+
+// TestSeesOthers: what another process seals is not made again, once a node is done or
+// nothing is left to start.
+func TestSeesOthers(t *testing.T) {
+	t.Parallel()
+	score := runtest.Node(graph.StageScore, 1)
+	for event, fails := range map[string]bool{"done": false, "failed": true} {
+		r, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=1")
+		b := runtest.BoardOf(t, r.Graph)
+		if fails {
+			m.Fail = func(task graph.Task, _ int) executor.Cause {
+				if task.Node == score {
+					return executor.CauseFailed
+				}
+				return ""
+			}
+		}
+		launched := 0
+		err := bounded(t, &drive.Driver{Run: r, Launcher: m, Watch: func(p drive.Progress) {
+			switch {
+			case p.Event == event && (p.Task.Node == score || !fails && p.Task.Node == score.Sampling()):
+				b.Seal(score)
+			case p.Event == "launched" && p.Task.Node == score:
+				launched++
+			}
+		}})
+		if want := map[bool]int{false: 0, true: 3}[fails]; err != nil || launched != want {
+			t.Errorf("scores sealed by another when the last is %s: %d launched, want %d: %v", event, launched, want, err)
+		}
+	}
+}
+
+// TestGPUsAreShared: of tasks that need the one GPU of a machine one runs at a time, and all do.
+func TestGPUsAreShared(t *testing.T) {
+	t.Parallel()
+	r, m := runtest.Sealing(t, "schedule.iterations=1", "rollout.shards=3", "resources.stages.rollout.gpus=1")
+	m.Slots = 3
+	running, most := map[graph.Task]bool{}, 0
+	err := bounded(t, &drive.Driver{Run: r, Launcher: m, GPUs: oneGPU{}, Watch: func(p drive.Progress) {
+		if p.Task.Stage != graph.StageRollout || p.Task.HeldOut() {
+			return
+		}
+		if running[p.Task] = p.Event == "launched"; running[p.Task] {
+			now := 0
+			for _, is := range running {
+				if is {
+					now++
+				}
+			}
+			most = max(most, now)
+		}
+	}})
+	if err != nil || len(running) != 3 || most != 1 {
+		t.Errorf("%d rollouts, up to %d at once: %v", len(running), most, err)
+	}
+}
+
+type oneGPU struct{}
+
+func (oneGPU) GPUs() int { return 1 }
+
+func (oneGPU) CheckGPUs(string, int) error { return nil }

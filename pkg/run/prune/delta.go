@@ -94,9 +94,14 @@ func restoreDelta(ctx context.Context, r *rundir.Run, k int, attempt seal.Attemp
 	if err := delta.Restore(f, r.Dir.Policy(of), w.Path()); err != nil {
 		return false, exitcode.WithHint(fmt.Errorf("restoring %q from %q: %w", policy, path, err), "remove %s and its manifest: then the run makes the version again by training, with lathe prune --restore %d", path, k)
 	}
-	now, err := w.Commit(was)
-	if err == nil && now.SHA256 != was.SHA256 {
-		err = exitcode.Bugf("restored %q has sha256 %s, had %s", policy, now.SHA256, was.SHA256)
+	// Before it is sealed: what is sealed counts as restored.
+	is, err := seal.ContentSHA256(ctx, w.Path())
+	if err != nil {
+		return false, err
 	}
+	if is != was.SHA256 {
+		return false, exitcode.Bugf("restored %q has sha256 %s, had %s", policy, is, was.SHA256)
+	}
+	_, err = w.Commit(was)
 	return err == nil, err
 }

@@ -109,7 +109,7 @@ func AsScheduled(ctx context.Context, v *survey.Inventory, found survey.Result) 
 
 // kept are the nodes that make the versions which stay.
 func kept(g graph.Graph, every int) map[graph.Node]bool {
-	kept := map[graph.Node]bool{g.LastLearn(0): true}
+	kept := map[graph.Node]bool{}
 	last := g.Recipe.Schedule.Iterations
 	for k := 0; k <= last; k++ {
 		if k%every == 0 || k == last {
@@ -131,12 +131,12 @@ func pruneNode(ctx context.Context, v *survey.Inventory, n graph.Node, dry bool,
 	var sizes []int64
 	for shard := range v.Shards(n) {
 		for _, path := range v.Prunable(graph.Task{Node: n, Shard: shard}) {
-			bytes, there, err := left(ctx, path)
+			m, there, err := left(ctx, path)
 			if err != nil {
 				return err
 			}
 			if there {
-				paths, sizes = append(paths, path), append(sizes, bytes)
+				paths, sizes = append(paths, path), append(sizes, m.Bytes)
 				continue
 			}
 			if _, err := os.Lstat(seal.PrunedPath(path)); err != nil {
@@ -147,30 +147,30 @@ func pruneNode(ctx context.Context, v *survey.Inventory, n graph.Node, dry bool,
 	for i, path := range paths {
 		result.Paths = append(result.Paths, v.Dir.Rel(path))
 		result.Bytes += sizes[i]
-		if dry {
-			continue
-		}
+	}
+	if dry {
+		return nil
+	}
+	for _, path := range paths {
 		if _, err := seal.Prune(ctx, path); err != nil {
 			return err
 		}
 	}
-	if !dry {
-		v.Forget(n)
-	}
+	v.Forget(n)
 	return nil
 }
 
-// left says how many bytes of an output there are to remove. What a pruning
-// left when it was killed half way counts; what is being made does not.
-func left(ctx context.Context, path string) (bytes int64, there bool, err error) {
+// left is what there is of an output to remove. What a pruning left when it was killed half
+// way counts; what is being made does not.
+func left(ctx context.Context, path string) (m seal.Manifest, there bool, err error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return 0, false, nil
+		return m, false, nil
 	}
-	m, err := seal.Record(ctx, path)
+	m, err = seal.Record(ctx, path)
 	if errors.Is(err, seal.ErrNotSealed) {
-		return 0, false, nil
+		return m, false, nil
 	}
-	return m.Bytes, err == nil, err
+	return m, err == nil, err
 }
 
 // Restored is what is there again, and what resuming the run makes again.

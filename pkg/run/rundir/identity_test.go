@@ -3,6 +3,8 @@ package rundir_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/seal"
-	"github.com/lathe-rl/lathe/pkg/stage/warm"
 )
 
 // TestIdentity: who a run is and what it was made from, as run.json has it.
@@ -49,39 +51,122 @@ func TestIdentity(t *testing.T) {
 // TestPolicySource: a run from a policy folder names it, and refuses what is none.
 func TestPolicySource(t *testing.T) {
 	t.Parallel()
-	resolved := runtest.Load(t)
-	environment, err := resolved.Recipe.NewEnv(filepath.Dir(resolved.Path))
-	folder := filepath.Join(t.TempDir(), "drawn")
-	if err == nil {
-		err = os.Mkdir(folder, 0o777)
-	}
-	if err == nil {
-		err = warm.InitPolicy(warm.SettingsOf(resolved.Recipe), environment, folder)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := func(folder string, more ...string) []string {
-		return append([]string{"policy.new=null", "warm_start.steps=0", "policy.path=" + folder}, more...)
-	}
-	if opened := runtest.Create(t, runtest.Smoke(), from(folder)...); opened.Identity.PolicySource != folder || opened.Identity.Pool != nil {
+	folder := draw(t, filepath.Join(t.TempDir(), "drawn"))
+	if opened := runtest.Create(t, runtest.Smoke(), fork(folder)...); opened.Identity.PolicySource != folder || opened.Identity.Pool != nil {
 		t.Errorf("identity %+v", opened.Identity)
 	}
 	none, broken := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(broken, "config.json"), []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	empty := draw(t, filepath.Join(t.TempDir(), "empty")) // without weights and tokens
+	for _, name := range []string{"model.safetensors", "tokenizer.json"} {
+		if err := os.Remove(filepath.Join(empty, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		settings []string
 		want     string
 	}{
-		{from(none), "is not a policy folder"},
-		{from(broken), "policy.path: "},
-		{from(folder, "warm_start.steps=3", "warm_start.pool="+filepath.Join(none, "pool.parquet"), "warm_start.improve=0", "warm_start.diverge=0"), "warm_start.pool: "},
+		{fork(none), "is not a policy folder"},
+		{fork(broken), "policy.path: "},
+		{fork(none, "schedule.apply_shards=auto"), "schedule.apply_shards auto: policy.path: "},
+		{fork(empty, "schedule.apply_shards=auto"), "schedule.apply_shards auto: "},
+		{fork(empty), "policy.path: "},
+		{fork(folder, "warm_start.steps=3", "warm_start.pool="+filepath.Join(none, "pool.parquet"), "warm_start.improve=0", "warm_start.diverge=0"), "warm_start.pool: "},
 	} {
-		if _, err := rundir.Rehearse(t.Context(), graph.Dir(filepath.Join(t.TempDir(), "run")), runtest.Load(t, c.settings...)); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := rundir.Rehearse(t.Context(), graph.Dir(filepath.Join(t.TempDir(), "run")), runtest.Load(t, c.settings...))
+		if auto := strings.Contains(c.want, "auto: "); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "apply_shards") != auto {
 			t.Errorf("%v: %v, want %q", c.settings, err, c.want)
 		}
+	}
+}
+
+// TestApplyShards: auto is one task for a policy that a run makes, for an adapter and where
+// memory suffices, and two or more where it does not; the run keeps the number.
+func TestApplyShards(t *testing.T) {
+	t.Parallel()
+	folder, little := draw(t, filepath.Join(t.TempDir(), "drawn")), "resources.stages.learn.memory_gb=0.00001"
+	for _, c := range []struct {
+		settings []string
+		want     recipe.ApplyShards
+	}{
+		{[]string{little}, 1},
+		{fork(folder), 1},
+		{fork(folder, little), 2}, // its weights with their gradients and the optimizer's state are more than 10 kB
+		{fork(folder, little, "policy.lora={rank: 2, alpha: 4}", "loss.kl.ref_every=0"), 1},
+	} {
+		settings, dir := append(c.settings, "schedule.apply_shards=auto"), graph.Dir(filepath.Join(t.TempDir(), "run"))
+		for range 2 { // made, and opened
+			r, err := rundir.Create(t.Context(), dir, runtest.Load(t, settings...), seal.AttemptFromEnv(), "test")
+			if err != nil || r.Recipe.Schedule.ApplyShards != c.want {
+				t.Errorf("%v: %+v: %v, want %d", settings, r, err, c.want)
+			}
+		}
+		explicit := runtest.Load(t, settings...).Recipe
+		explicit.Schedule.ApplyShards = 3
+		if err := rundir.SettleApplyShards(&explicit, folder); err != nil || explicit.Schedule.ApplyShards != 3 {
+			t.Errorf("%v: %d, %v; want the 3 that are asked for", settings, explicit.Schedule.ApplyShards, err)
+		}
+	}
+}
+
+// TestTeacher: the folder that teaches is pinned by the digest of its files, and has to be
+// a policy with the tokens of the one that learns.
+func TestTeacher(t *testing.T) {
+	t.Parallel()
+	folder := draw(t, filepath.Join(t.TempDir(), "teacher"))
+	digest, err := seal.ContentSHA256(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(folder string) []string {
+		return []string{"preset=distill", "curriculum.name=uniform", "factors=[]", "advantage.teacher.path=" + folder}
+	}
+	if r := runtest.Create(t, runtest.Smoke(), of(folder)...); r.Identity.Teacher == nil || *r.Identity.Teacher != (rundir.DataFile{Path: folder, SHA256: digest}) {
+		t.Errorf("teacher %+v, want %s with %s", r.Identity.Teacher, folder, digest)
+	}
+	adapter, mute := t.TempDir(), draw(t, filepath.Join(t.TempDir(), "mute"))
+	if err := errors.Join(os.WriteFile(filepath.Join(adapter, "adapter_config.json"), []byte("{}"), 0o666), os.Remove(filepath.Join(mute, "tokenizer.json"))); err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string]string{
+		adapter: fmt.Sprintf("advantage.teacher.path: %q is an adapter\nmake one policy of adapter and base", adapter),
+		mute:    "advantage.teacher.path: teacher", t.TempDir(): "is not a policy folder",
+	} {
+		if _, err := rundir.Rehearse(t.Context(), graph.Dir(t.TempDir()), runtest.Load(t, of(folder)...)); !strings.Contains(said(err), want) {
+			t.Errorf("%s, want %q", said(err), want)
+		}
+	}
+}
+
+// TestTasksOfARun: what a recipe asks of tasks that are not there is refused, and the files
+// of a warm start are pinned.
+func TestTasksOfARun(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]string{
+		"evaluation.sets=[{name: nowhere, problems: 1}]": `has no set "nowhere"`,
+		"curriculum.kinds=[mul]":                         "curriculum.kinds",
+		"warm_start.kinds=[mul]":                         "warm_start.kinds",
+		"data.train.files=[/nowhere/at.jsonl]":           "/nowhere/at.jsonl",
+	} {
+		if _, err := rundir.Rehearse(t.Context(), graph.Dir(t.TempDir()), runtest.Load(t, setting)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", setting, err, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "sft.jsonl")
+	text := strings.Repeat(`{"q": "1+1", "solution": "2"}`+"\n", 4)
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(text))
+	r := runtest.Create(t, runtest.Smoke(), "name=a.b", "warm_start.improve=0", "warm_start.diverge=0", "warm_start.data={files: ["+file+"], prompt: q, completion: solution}")
+	if diff := cmp.Diff([]rundir.DataFile{{Path: file, SHA256: hex.EncodeToString(sum[:])}}, r.Identity.WarmStartData); diff != "" {
+		t.Errorf("files of the warm start (-want +got):\n%s", diff)
+	}
+	if !regexp.MustCompile(`^a-b-[0-9a-f]{8}$`).MatchString(r.Identity.RunID) { // a job's name holds no dot
+		t.Errorf("run %q has the id %q", r.Identity.Name, r.Identity.RunID)
 	}
 }
 

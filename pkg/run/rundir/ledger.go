@@ -55,7 +55,7 @@ func ReadLedger(ctx context.Context, r *Run) (Ledger, error) {
 		}
 	}
 	ledger.Planned = len(dispositions)
-	finished, decided := last > 0, 0
+	finished, decided := true, 0
 	for k := 1; k <= last; k++ {
 		rows, _, err := shard.Read[shard.LedgerRow](ctx, r.Dir.Ledger(k), seal.Options{})
 		if errors.Is(err, seal.ErrNotSealed) {

@@ -1,6 +1,8 @@
 package rundir_test
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,7 @@ func TestLedger(t *testing.T) {
 		want          rundir.Ledger
 		problem       string
 		batchSegments int
+		mix           bool // of several environments
 	}{
 		{what: "nothing is planned"},
 		{what: "nothing is decided", plans: 1, want: rundir.Ledger{Planned: 4, Pending: 4}},
@@ -61,10 +64,19 @@ func TestLedger(t *testing.T) {
 			what: "some wait", plans: 1, batchSegments: 5, ledgers: [][]string{{"a1/0/0 constant_group", "b1/0/0 late", "b1/1/0 late"}}, waiting: []string{"a1/0/1", "a1/1/0"},
 			want: rundir.Ledger{Planned: 4, Segments: 3, Dropped: map[string]int{"constant_group": 1, "late": 2}, Pending: 2, Waiting: 2},
 		},
+		// Until its ledger is there an iteration has decided nothing.
+		{what: "some wait, says an iteration that is not decided", plans: 1, batchSegments: 5, waiting: []string{"a1/0/1"}, want: rundir.Ledger{Planned: 4, Pending: 4}},
+		{
+			what: "environments", plans: 1, mix: true, ledgers: [][]string{{"a1/0/0 late", "a1/1/0 late", "b1/0/0 late", "b1/1/0 empty"}},
+			want: rundir.Ledger{Planned: 4, Segments: 4, Dropped: map[string]int{"late": 3, "empty": 1}, DroppedOf: map[string]map[string]int{"late": {"envA": 2, "envB": 1}, "empty": {"envB": 1}}},
+		},
 	} {
 		d := graph.Dir(t.TempDir())
 		r := &rundir.Run{Dir: d, Graph: graph.Graph{Dir: d}}
 		r.Recipe.Schedule.Iterations, r.Recipe.Rollout.Group, r.Recipe.Schedule.BatchSegments = 2, 2, recipe.BatchSegments(c.batchSegments)
+		if c.mix {
+			r.Recipe.Env.Settings = &recipe.Mix{}
+		}
 		r.Graph.Recipe = r.Recipe
 		id := func(text string) (instance string, sample, segment int32, reason string) {
 			text, reason, _ = strings.Cut(text, " ")
@@ -73,7 +85,7 @@ func TestLedger(t *testing.T) {
 		}
 		for k := 1; k <= c.plans; k++ {
 			number := string(rune('0' + k))
-			write(t, d.Plan(k), []shard.Instance{{InstanceID: "a" + number}, {InstanceID: "b" + number}})
+			write(t, d.Plan(k), []shard.Instance{{InstanceID: "a" + number, Env: "envA"}, {InstanceID: "b" + number, Env: "envB"}})
 		}
 		for k, texts := range c.ledgers {
 			var rows []shard.LedgerRow
@@ -104,6 +116,25 @@ func TestLedger(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.what, diff)
+		}
+		// Of what is damaged nothing is counted.
+		damaged := []string{}
+		if c.plans > 0 {
+			damaged = append(damaged, d.Plan(1))
+		}
+		if c.ledgers != nil && c.plans > 0 {
+			damaged = append(damaged, d.Ledger(1))
+			if c.waiting != nil {
+				damaged = append(damaged, d.Waiting(1))
+			}
+		}
+		for _, path := range slices.Backward(damaged) {
+			if err := os.Truncate(path, 5); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := rundir.ReadLedger(t.Context(), r); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s, and %s is damaged: %v", c.what, path, err)
+			}
 		}
 	}
 }

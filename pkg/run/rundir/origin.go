@@ -38,10 +38,11 @@ func (o *Origin) String() string {
 
 // VersionOf says which policy version of which run a folder is, by its path.
 func VersionOf(policy string) (run graph.Dir, version int, ok bool) {
+	policy = filepath.Clean(policy)
 	number, named := strings.CutPrefix(filepath.Base(policy), "v")
 	version, err := strconv.Atoi(number)
 	run = graph.Dir(filepath.Dir(filepath.Dir(policy)))
-	return run, version, named && err == nil && run.Policy(version) == filepath.Clean(policy)
+	return run, version, named && err == nil && run.Policy(version) == policy
 }
 
 // ParseVersion reads RUN@v000100, or RUN for its last version, and gives the folder of the

@@ -152,6 +152,22 @@ func TestRepairs(t *testing.T) {
 	if err := rundir.QueueRepairs(d, []string{"d"}, seal.AttemptFromEnv()); exitcode.Code(err) != exitcode.Data {
 		t.Errorf("it is added to: %v", err)
 	}
+	// A record that cannot be opened is none that is not there.
+	d = graph.Dir(t.TempDir())
+	for _, name := range []string{"repairs.json", "paused.json/x"} {
+		if err := os.MkdirAll(filepath.Join(d.Jobs(), name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := rundir.ReadRepairs(d); err == nil {
+		t.Error("a folder is read as a queue")
+	}
+	if _, paused := rundir.ReadPause(d); !paused {
+		t.Error("a pause that is a folder does not count")
+	}
+	if err := rundir.Resume(d); err == nil || !strings.Contains(err.Error(), "resuming a paused run: ") {
+		t.Errorf("resumed although the pause stays: %v", err)
+	}
 }
 
 // TestWalk: links to folders are followed, each folder once on its way, and folders that
@@ -231,8 +247,23 @@ func TestSweep(t *testing.T) {
 		}
 		defer w.Abort()
 	}
+	w, err := seal.CreateFolder(d.Policy(1), seal.Attempt{JobID: seal.AttemptFromEnv().JobID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	inside, err := seal.Create(filepath.Join(w.Path(), "weights"), seal.Attempt{JobID: seal.AttemptFromEnv().JobID, PID: 1 << 29})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Abort()
 	if n, err := rundir.Sweep(t.Context(), d, seal.SweepOptions{MinAge: time.Hour}); n != 2 || err != nil {
 		t.Errorf("%d files swept, %v", n, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := rundir.Sweep(over, d, seal.SweepOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a sweep that nobody waits for: %v", err)
 	}
 }
 

@@ -1,8 +1,10 @@
 package rundir_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,6 +125,36 @@ func TestLostTasks(t *testing.T) {
 		}
 	}
 
+	first := rows[0].TaskID
+	if environment, _, err := opened.Environment(t.Context(), map[string]bool{first: true}, seal.Options{}); err != nil || len(environment.Set().Rows()) != 1 || environment.Set().Rows()[0].TaskID != first {
+		t.Errorf("the task %s alone: %v", first, err)
+	}
+	// Tasks that are not those of the run are not left behind.
+	other := *opened
+	other.Identity.TasksSHA256 = "00"
+	err = seal.Remove(opened.Dir.Tasks())
+	if err == nil {
+		err = other.RestoreTasks(t.Context(), seal.AttemptFromEnv(), "test")
+	}
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "comes to other tasks: content sha256 "+whole) {
+		t.Errorf("made from other tasks: %v", err)
+	}
+	if _, err := os.Stat(opened.Dir.Tasks()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("they are left: %v", err)
+	}
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(data)
+	if err := errors.Join(err, seal.Remove(opened.Dir.Tasks()), os.WriteFile(data, bytes.Replace(content, []byte("7"), []byte("8"), 1), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "has changed since run "+strconv.Quote(opened.Identity.RunID)+" was made") {
+		t.Errorf("from a file that has changed: %v", err)
+	}
+	if err := errors.Join(os.WriteFile(data, content, 0o666), restore()); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Truncate(data, 40); err != nil { // to one whole problem
 		t.Fatal(err)
 	}

@@ -1,10 +1,12 @@
 package rundir
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -34,6 +36,23 @@ func TestTrusted(t *testing.T) {
 		{name: "a site profile for all", file: "jobs/site.yaml", change: mode(0o646), says: "may be written by every user"},
 		{name: "a folder of another", file: ".", change: other, says: "belongs to user 4321", asRoot: true},
 		{name: "a recipe of another", file: "recipe.yaml", change: other, says: "belongs to user 4321", asRoot: true},
+		{name: "records of a user of the system", file: "jobs", change: func(path string) error { return os.Chown(path, 1, -1) }, says: "belongs to user ", asRoot: true},
+		{name: "an extension for all", file: "recipe.1.yaml", change: mode(0o666), says: "may be written by every user"},
+		{name: "tasks for all", file: "tasks.parquet", change: mode(0o666), says: "may be written by every user"},
+		{name: "a recipe for all, sticky", file: "recipe.yaml", change: mode(0o666 | os.ModeSticky), says: "may be written by every user"},
+		{name: "root's own group", file: ".", change: mode(0o770), asRoot: true},
+		{name: "a group that has no say", file: ".", umask: "8", change: func(path string) error {
+			if err := os.Chown(path, -1, 5432); err != nil {
+				return err
+			}
+			return os.Chmod(path, 0o770)
+		}, says: "may be written by group 5432", asRoot: true},
+		{name: "a group that writes, sticky", file: ".", change: func(path string) error {
+			if err := os.Chown(path, -1, 5432); err != nil {
+				return err
+			}
+			return os.Chmod(path, 0o770|os.ModeSticky)
+		}, asRoot: true},
 		{name: "a group", file: ".", change: func(path string) error {
 			return os.Chown(path, -1, 5432)
 		}, asRoot: true},
@@ -69,7 +88,7 @@ func TestTrusted(t *testing.T) {
 				}
 			}
 			site := filepath.Join(d.Jobs(), "site.yaml")
-			for _, path := range []string{d.Identity(), d.Recipe(), site} {
+			for _, path := range []string{d.Identity(), d.Recipe(), d.Extension(1), d.Tasks(), site} {
 				if err := os.WriteFile(path, nil, 0o640); err != nil {
 					t.Fatal(err)
 				}
@@ -89,5 +108,24 @@ func TestTrusted(t *testing.T) {
 				t.Errorf("although it is trusted: %v", err)
 			}
 		})
+	}
+}
+
+// TestOtherWriterUnknown: what cannot be told is not trusted.
+func TestOtherWriterUnknown(t *testing.T) {
+	t.Setenv(TrustVariable, "")
+	info, err := fs.Stat(fstest.MapFS{"x": {}}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who := otherWriter(info); who != "has an owner that this system does not tell" {
+		t.Errorf("a file without an owner: %q", who)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Trusted(graph.Dir(t.TempDir()), filepath.Join(file, "below")); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "finding out who may write") {
+		t.Errorf("what cannot be looked at: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func TestKillDriver(t *testing.T) {
 	who, err := KillDriver(d)
 	if want := fmt.Sprintf("process %d on %s", pid, host); who != want || err != nil {
 		t.Errorf("killed %q, %v; want %q", who, err, want)
+		_ = driver.Process.Kill() // which is waited for
 	}
 	err = driver.Wait()
 	var ended *exec.ExitError
@@ -77,7 +79,11 @@ func TestKillDriver(t *testing.T) {
 // TestAlive: a heartbeat of another host counts for six beats.
 func TestAlive(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1000, 0)
+	now := time.Unix(1000, 0).UTC()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		h              Heartbeat
 		running, known bool
@@ -86,6 +92,10 @@ func TestAlive(t *testing.T) {
 		{Heartbeat{Host: "n9", Beat: now.Add(-6*heartbeatEvery + 1)}, true, true, "showed life 30s ago"},
 		{Heartbeat{Host: "n9", Beat: now.Add(-6 * heartbeatEvery)}, false, false, "was last seen"},
 		{Heartbeat{Host: "n9", Beat: now, Ended: true}, false, true, "ended in good order"},
+		// Of this host the process is asked, and not the clock.
+		{Heartbeat{Host: host, PID: os.Getpid()}, true, true, "is alive on this host"},
+		{Heartbeat{Host: host, PID: 1 << 29, Beat: now}, false, true, "on this host is gone"},
+		{Heartbeat{Host: "n9", PID: os.Getpid(), Beat: now.Add(-time.Hour)}, false, false, "was last seen 1969-12-31T23:16:40Z"},
 	} {
 		running, known, evidence := c.h.alive(now)
 		if running != c.running || known != c.known || !strings.Contains(evidence, c.evidence) {
@@ -95,11 +105,41 @@ func TestAlive(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{nil, ""}, {errors.New("x"), "x"}, {exitcode.Stoppedf("a signal"), ""}} {
+	}{{nil, ""}, {errors.New("x"), "x"}, {exitcode.Stoppedf("a signal"), ""}, {fmt.Errorf("y: %w", context.Canceled), ""}} {
 		var h Heartbeat
 		if h.Failed(c.err); h.Failure != c.want {
 			t.Errorf("%v is noted as %q", c.err, h.Failure)
 		}
+	}
+}
+
+// TestOtherDriver: a process is another if its id or its host is.
+func TestOtherDriver(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := graph.Dir(t.TempDir())
+	for _, c := range []struct {
+		h     Heartbeat
+		there bool
+		says  string
+	}{
+		{Heartbeat{Host: host, PID: os.Getpid()}, false, ""},
+		{Heartbeat{Host: host, PID: os.Getppid()}, true, fmt.Sprintf("the driver process is alive on this host (process %d on %s)", os.Getppid(), host)},
+		{Heartbeat{Host: "n9", PID: os.Getpid(), Ended: true}, false, fmt.Sprintf("the driver on n9 ended in good order (process %d on n9)", os.Getpid())},
+	} {
+		leave(t, d, c.h)
+		if says, there := OtherDriver(d); says != c.says || there != c.there {
+			t.Errorf("%+v: %q, %v", c.h, says, there)
+		}
+	}
+	if err := os.WriteFile(heartbeatPath(d), []byte(`{"executor": "local", "pid": "x"`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if h, there := readHeartbeat(d); there || h != (Heartbeat{}) {
+		t.Errorf("of no document: %+v", h)
 	}
 }
 
@@ -118,7 +158,7 @@ func TestFailuresHere(t *testing.T) {
 		rundir.WriteExitRecord(b.Dir, scored(n), 0, 0, record)
 	}
 	leave(t, b.Dir, Heartbeat{Host: "elsewhere", Started: began, Ended: true, Failure: "score-000001-00000 failed"})
-	if diff := cmp.Diff(map[graph.Task]string{scored(0): "damaged"}, failuresHere(t.Context(), r)); diff != "" {
+	if diff := cmp.Diff(map[graph.Task]string{scored(0): "damaged"}, failuresHere(r)); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 	s, err := Read(t.Context(), r, nil, nil)

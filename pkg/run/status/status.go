@@ -87,7 +87,7 @@ func Read(ctx context.Context, r *rundir.Run, seen *advance.Seen, seenErr error)
 		return Status{}, err
 	}
 	if s.State == StateFailed && seen.Failed == nil {
-		seen = &advance.Seen{Failed: failuresHere(ctx, r)}
+		seen = &advance.Seen{Failed: failuresHere(r)}
 	}
 	for k := 1; k <= s.Iterations && ctx.Err() == nil; k++ {
 		if done, _ := surveyor.Made(ctx, graph.Task{Node: r.Graph.LastLearn(k)}); done {
@@ -266,7 +266,7 @@ func (s *Status) conclude(r *rundir.Run, found survey.Result, seen *advance.Seen
 
 // failuresHere are the last words of the tasks that failed under the last
 // foreground driver.
-func failuresHere(ctx context.Context, r *rundir.Run) map[graph.Task]string {
+func failuresHere(r *rundir.Run) map[graph.Task]string {
 	h, _ := readHeartbeat(r.Dir)
 	said := map[string]string{} // by the task's name
 	for _, record := range rundir.ReadExitRecords(r.Dir) {
@@ -276,7 +276,7 @@ func failuresHere(ctx context.Context, r *rundir.Run) map[graph.Task]string {
 	}
 	failed := map[graph.Task]string{}
 	for _, n := range r.Graph.Nodes() {
-		for shard := 0; len(said) > 0 && ctx.Err() == nil && shard < r.Graph.Shards(n); shard++ {
+		for shard := range r.Graph.Shards(n) {
 			t := graph.Task{Node: n, Shard: shard}
 			if message, is := said[t.String()]; is {
 				failed[t] = message
