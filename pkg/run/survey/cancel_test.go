@@ -64,3 +64,23 @@ func TestSurveyEndsWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// TestSurveyStopsBetweenShards: with many shards nobody waits for the rest of them.
+func TestSurveyStopsBetweenShards(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := survey.Of(survey.NewTold(graph.Graph{Dir: "/run", Recipe: runtest.Load(t, "rollout.prompts=100", "rollout.shards=100").Recipe}))
+	for _, n := range []graph.Node{runtest.Node(graph.StageBuffer, 0), s.LastLearn(0)} {
+		s.Tell(graph.Task{Node: n}, false)
+	}
+	asked := 0
+	s.GaveUp = func(graph.Task) bool {
+		if asked++; asked == 3 {
+			cancel()
+		}
+		return false
+	}
+	if _, err := s.Survey(ctx); asked != 3 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d shards were asked about, want 3 (%v)", asked, err)
+	}
+}

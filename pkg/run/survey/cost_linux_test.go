@@ -1,6 +1,8 @@
 package survey_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -17,7 +19,7 @@ import (
 // file that is sealed once, and nothing for what is missing.
 func TestSurveyListsEachFolderOnce(t *testing.T) {
 	t.Parallel()
-	const shards, judged, sampled = 10_000, 100, 250
+	const shards, judged, sampled = 10_000, 40, 100 // reads go by 32 at a time
 	n := fmt.Sprint(shards)
 	b := runtest.NewBoard(t, "schedule.iterations=50", "rollout.prompts="+n, "rollout.shards="+n)
 	b.Seal(runtest.Node(graph.StageBuffer, 0))
@@ -72,6 +74,12 @@ func TestSurveyListsEachFolderOnce(t *testing.T) {
 	late := b.Dir.Score(1, judged)
 	if listings[scores] != 1 || listings[rollouts] != 1 || files[late] != 1 || files[seal.ManifestPath(late)] != 1 || len(files) != 2 {
 		t.Errorf("after a refresh, listings %v and files %v", listings, files)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = survey.NewInventory(b.Graph).Sealed(stopped, graph.Task{Node: runtest.Node(graph.StageScore, 1)})
+	if _, files := opens.Counts(); !errors.Is(err, context.Canceled) || files[seal.ManifestPath(late)] > 0 {
+		t.Errorf("nobody waits: %v, and %d files were opened", err, len(files))
 	}
 }
 

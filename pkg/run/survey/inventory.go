@@ -104,7 +104,7 @@ func NewTold(g graph.Graph) *Inventory {
 // goes on in the next wave.
 func (v *Inventory) Tell(t graph.Task, more bool) {
 	now := sealed
-	if more && t.Judges() && t.Wave+1 < v.waves[t.Stage] {
+	if more && t.Wave+1 < v.waves[t.Stage] {
 		now = goingOn
 	}
 	v.arrayOf(t.Node).mark(t.Shard, now)
@@ -267,15 +267,15 @@ func (v *Inventory) arrayOf(n graph.Node) *array {
 
 // outstanding are the late shards that no iteration before one has carried.
 type outstanding struct {
-	before int // that iteration; 0 for the first
+	before int // that iteration; there is no closing 0
 	refs   []closing.Ref
 }
 
 // outstandingBefore lists the late shards that no iteration before k has carried, all
 // of which are closed. It goes on from what it said last.
 func (v *Inventory) outstandingBefore(k int) []closing.Ref {
-	if v.late.before == 0 || v.late.before > k {
-		v.late = outstanding{before: 1}
+	if v.late.before > k {
+		v.late = outstanding{}
 	}
 	for ; v.late.before < k; v.late.before++ {
 		v.late.refs = v.closings[v.late.before].Outstanding(v.late.refs)

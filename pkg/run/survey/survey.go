@@ -93,10 +93,7 @@ func (w *walk) fail(err error) { w.err = cmp.Or(w.err, err) }
 
 // stopped reports whether nobody waits for the survey any more: a run may have
 // a million shards.
-func (w *walk) stopped() bool {
-	w.fail(w.ctx.Err())
-	return w.ctx.Err() != nil
-}
+func (w *walk) stopped() bool { return w.ctx.Err() != nil }
 
 // look is what is known of a node, with the error kept.
 func (w *walk) look(n graph.Node) *array {

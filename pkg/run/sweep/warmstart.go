@@ -27,15 +27,15 @@ func SameWarmStart(a, b *rundir.Run) bool {
 	return errors.Join(err, otherErr) == nil && of == other
 }
 
-// warmStart is what the warm start of a run depends on: where it is the same for two
-// runs, so is policy v000000, to the byte. Recipes in several folders name one file by
+// warmStart is what the warm start of a run depends on but its seed: where both are the
+// same for two runs, so is policy v000000, to the byte. Recipes in several folders name one file by
 // different paths.
 func warmStart(r *rundir.Run) (string, error) {
 	own, err := r.Recipe.At(r.Identity.RecipeFolder)
 	if err != nil {
 		return "", fmt.Errorf("reading the recipe of %q: %w", r.Dir, err)
 	}
-	same := recipe.Recipe{Seed: own.Seed, Policy: own.Policy, WarmStart: own.WarmStart, Env: own.Env, Data: own.Data}
+	same := recipe.Recipe{Policy: own.Policy, WarmStart: own.WarmStart, Env: own.Env, Data: own.Data}
 	pool := ""
 	if r.Identity.Pool != nil {
 		pool = r.Identity.Pool.SHA256
@@ -92,7 +92,7 @@ func ShareWarmStart(ctx context.Context, to, from *rundir.Run, attempt seal.Atte
 // costOf is how long the tasks of a run's warm start ran, and the metrics of its last
 // checkpoint, with the tokens and steps of all.
 func costOf(ctx context.Context, r *rundir.Run, last seal.Manifest) (took time.Duration, metrics map[string]float64, err error) {
-	took, metrics = last.Ended.Sub(last.Started), maps.Clone(last.Metrics)
+	took, metrics = max(0, last.Ended.Sub(last.Started)), maps.Clone(last.Metrics)
 	for chunk := 1; chunk < r.Graph.WarmChunks(); chunk++ {
 		m, err := seal.Record(ctx, r.Dir.Warm(chunk))
 		if errors.Is(err, seal.ErrNotSealed) {
@@ -108,5 +108,5 @@ func costOf(ctx context.Context, r *rundir.Run, last seal.Manifest) (took time.D
 			}
 		}
 	}
-	return max(0, took), metrics, nil
+	return took, metrics, nil
 }

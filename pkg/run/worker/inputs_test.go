@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -63,9 +64,31 @@ func TestWarmInputs(t *testing.T) {
 	diff(t, "as one, of an adapter, on a pool", warm.Inputs{
 		Chunk: 1, Source: "/hf", Pool: "/pool.parquet", PoolSHA256: "aa", LastStep: 300, PolicyOutput: "/out/policy/v000000", Base: "/out/policy/base",
 	}, whole.warmInputs(chunk(1)))
-	uneven := of(t, "/run", "warm_start.chunk=200")
-	if in := uneven.warmInputs(chunk(2)); in.FirstStep != 200 || in.LastStep != 300 {
-		t.Errorf("the second 200 of 300 steps are %d to %d", in.FirstStep, in.LastStep)
+	for _, c := range []struct{ size, chunk, first, last int }{{200, 1, 0, 200}, {200, 2, 200, 300}, {0, 1, 0, 300}, {1, 2, 1, 2}} {
+		w := of(t, "/run")
+		w.Run.Recipe.WarmStart.Chunk, w.Run.Graph.Recipe.WarmStart.Chunk = c.size, c.size
+		in := w.warmInputs(chunk(c.chunk))
+		if in.FirstStep != c.first || in.LastStep != c.last || (in.PolicyVersion == 0) != (c.last == 300) {
+			t.Errorf("%+v: steps %d to %d, of version %d", c, in.FirstStep, in.LastStep, in.PolicyVersion)
+		}
+	}
+	// The first piece starts from another run's policy and, where it is kept, its optimizer.
+	whole.Run.Identity.Origin = &rundir.Origin{PolicySHA256: "bb", OptimizerSHA256: "cc"}
+	whole.Run.Identity.RecipeFolder, whole.Run.Identity.WarmStartData = "/recipe", []rundir.DataFile{{Path: "d", SHA256: "dd"}, {Path: "e", SHA256: "ee"}}
+	from := warm.Inputs{
+		Chunk: 1, Source: "/hf", SourceSHA256: "bb", Pool: "/pool.parquet", PoolSHA256: "aa", LastStep: 300, PolicyOutput: "/out/policy/v000000", Base: "/out/policy/base",
+		DataFolder: "/recipe", Data: []env.Input{{Path: "d", SHA256: "dd"}, {Path: "e", SHA256: "ee"}},
+	}
+	diff(t, "from another run", from, whole.warmInputs(chunk(1)))
+	whole.Run.Recipe.Start.Optimizer = recipe.StartKeep
+	from.Optimizer, from.OptimizerSHA256, from.OptimizerOutput = "/hf.optim", "cc", "/out/policy/v000000.optim"
+	diff(t, "from another run, with its optimizer", from, whole.warmInputs(chunk(1)))
+	if got := whole.learnInputs(graph.Task{Node: graph.Node{Stage: graph.StageLearn, Iteration: 1}}).Optimizer; got != "/run/policy/v000000.optim" {
+		t.Errorf("iteration 1 goes on with the optimizer %q", got)
+	}
+	half.Run.Identity.Origin = whole.Run.Identity.Origin
+	if in := half.warmInputs(chunk(2)); in.SourceSHA256 != "" {
+		t.Errorf("the second half starts from another run: %+v", in)
 	}
 }
 
@@ -120,6 +143,15 @@ func TestLearnInputs(t *testing.T) {
 		n := graph.Task{Node: graph.Node{Stage: graph.StageReduce, Iteration: 2, Step: 1}, Shard: shard}
 		diff(t, "gradients that are added up", want, sharded.reduceInputs(n).Gradients)
 	}
+
+	// In parts, three gradients are summed by two tasks, whose sums two tasks apply.
+	parts := of(t, "/run", append(steps, "schedule.gradient_shards=3", "schedule.gradient_fan_in=8")...)
+	parts.Run.Recipe.Schedule.ApplyShards, parts.Run.Graph.Recipe.Schedule.ApplyShards = 2, 2 // a new policy is one file, which no recipe cuts
+	diff(t, "gradients that are summed in parts", []string{"/run/iter/000002/grad/step-001/00000.arrow", "/run/iter/000002/grad/step-001/00001.arrow", "/run/iter/000002/grad/step-001/00002.arrow"},
+		parts.sumInputs(task(2, 1, 0)).Gradients)
+	applied := parts.stepInputs(task(2, 1, 0))
+	diff(t, "sums that are applied", []string{parts.Run.Dir.PartSum(2, 1, 0), parts.Run.Dir.PartSum(2, 1, 1)}, applied.Gradients)
+	diff(t, "parts that are gathered", []string{graph.PartOf("/run/iter/000002/step/001", 0), graph.PartOf("/run/iter/000002/step/001", 1)}, applied.Parts)
 
 	critic := of(t, "/run", "preset=ppo", "factors=[]", "policy.critic=model", "schedule.gradient_shards=2", "loss.mini_batches=2")
 	for _, c := range []struct {
@@ -197,11 +229,18 @@ func TestBufferInputs(t *testing.T) {
 		return in
 	}
 	diff(t, "the start", buffer.Inputs{StateOutput: "/out/iter/000000/state.parquet", StatsOutput: w.Output.Stats(0), PlanOutputs: []buffer.PlanRef{plan("/out", 1), plan("/out", 2)}, PlanRows: 8}, inputs(0))
+	w.Run.Recipe.Start.Curriculum = recipe.StartKeep
+	if in := inputs(0); in.State != dir.Inherited("state") || in.Stats != dir.Inherited("stats") {
+		t.Errorf("with another run's curriculum it starts from %q and %q", in.State, in.Stats)
+	}
 	diff(t, "iteration 2", buffer.Inputs{
 		Iteration: 2, Plans: []buffer.PlanRef{plan(dir, 2), plan(dir, 1)}, Shards: []buffer.ShardRef{ref(2, 0), ref(2, 1), ref(2, 2), ref(1, 2)},
 		State: dir.State(1), Stats: dir.Stats(1), Waiting: dir.Waiting(1), StateOutput: w.Output.State(2), StatsOutput: w.Output.Stats(2),
 		BatchOutput: w.Output.Batch(2), LedgerOutput: w.Output.Ledger(2), WaitingOutput: w.Output.Waiting(2), PlanRows: 8,
 	}, inputs(2))
+	if in := inputs(1); in.Waiting != "" || in.WaitingOutput == "" || len(in.Plans) != 1 {
+		t.Errorf("nothing waits before iteration 1: %+v", in)
+	}
 	last := inputs(3)
 	diff(t, "iteration 3", buffer.Inputs{
 		Iteration: 3, Plans: []buffer.PlanRef{plan(dir, 3), plan(dir, 1), plan(dir, 2)}, Shards: []buffer.ShardRef{ref(3, 0), ref(3, 2), ref(1, 3)},

@@ -72,10 +72,15 @@ func (w *Worker) reduceInputs(t graph.Task) learn.Inputs {
 }
 
 func (w *Worker) sum(ctx context.Context, job stage.Job, t graph.Task) error {
+	_, err := learn.RunSum(ctx, job, learn.SettingsOf(w.Run.Recipe), w.sumInputs(t), t.Shard, w.Run.Graph.Shards(t.Node), w.Output.PartSum(t.Iteration, t.Step, t.Shard))
+	return err
+}
+
+// sumInputs are those of an optimizer step with the gradients that tasks sum, each a part.
+func (w *Worker) sumInputs(t graph.Task) learn.Inputs {
 	inputs := w.stepInputs(t)
 	inputs.Gradients = w.outputsOf(w.Run.Graph.Summed(t.Iteration, t.Step))
-	_, err := learn.RunSum(ctx, job, learn.SettingsOf(w.Run.Recipe), inputs, t.Shard, w.Run.Graph.Shards(t.Node), w.Output.PartSum(t.Iteration, t.Step, t.Shard))
-	return err
+	return inputs
 }
 
 func (w *Worker) apply(ctx context.Context, job stage.Job, t graph.Task) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/run/internal/runtest"
 	"github.com/lathe-rl/lathe/pkg/run/worker"
 	"github.com/lathe-rl/lathe/pkg/seal"
+	"github.com/lathe-rl/lathe/pkg/shard"
 )
 
 // Once a run is made it needs its data files no more, nor to stay where it is.
@@ -50,6 +51,35 @@ func TestDataFilesMayGo(t *testing.T) {
 	for _, r := range results {
 		if !r.Same {
 			t.Errorf("%s is replayed to other bytes", r.Path)
+		}
+	}
+
+	// A score that differs in what was measured is the same, one that differs in its reward
+	// is not, and neither is taken from the run instead of made again.
+	for _, c := range []struct {
+		stage  graph.Stage
+		change func(*shard.Score)
+		same   bool
+	}{
+		{graph.StageScore, func(s *shard.Score) { s.ExecuteSeconds++ }, true},
+		{graph.StageEvalScore, func(s *shard.Score) { s.Reward += 2 }, false},
+	} {
+		task := graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 1}}
+		path := moved.Graph.Outputs(task)[0]
+		rows, m, err := shard.Read[shard.Score](t.Context(), path, seal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(&rows[0])
+		if err := seal.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if m, err = shard.Write(path, rows, nil, seal.AttemptFromEnv(), m); err != nil {
+			t.Fatal(err)
+		}
+		results, err := worker.Replay(t.Context(), worker.New(moved, seal.AttemptFromEnv(), "test", t.Logf), []graph.Task{task})
+		if err != nil || len(results) != 1 || results[0].Same != c.same || results[0].Measured != c.same || results[0].Sealed != m.ContentSHA256 || results[0].Now == m.ContentSHA256 {
+			t.Errorf("%s, changed: %+v, %v", task, results, err)
 		}
 	}
 }

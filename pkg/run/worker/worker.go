@@ -69,10 +69,15 @@ func (w *Worker) done(ctx context.Context, t graph.Task) (bool, error) {
 	return true, nil
 }
 
-// open starts the programs of the environment. It logs which of them keeps a task waiting,
-// and leaves a note of it where whoever looks at the run finds it.
+// open starts the programs of the environment.
 func (w *Worker) open(e env.Env, job stage.Job, t graph.Task) (end func()) {
-	return env.Open(e, job.Threads, job.Log, w.SlowAfter, func(oldest *env.Wait, waited time.Duration) {
+	return env.Open(e, job.Threads, job.Log, w.SlowAfter, w.reportWait(t))
+}
+
+// reportWait logs which program keeps a task waiting, and leaves a note of it where whoever
+// looks at the run finds it. The note goes once nothing waits.
+func (w *Worker) reportWait(t graph.Task) func(oldest *env.Wait, waited time.Duration) {
+	return func(oldest *env.Wait, waited time.Duration) {
 		if oldest == nil {
 			rundir.RemoveWait(w.Output, t)
 			return
@@ -80,7 +85,7 @@ func (w *Worker) open(e env.Env, job stage.Job, t graph.Task) (end func()) {
 		message := oldest.After(waited)
 		rundir.WriteWait(w.Output, t, w.Attempt, rundir.Wait{Message: message, Time: time.Now().UTC()})
 		w.Log("%s", message)
-	})
+	}
 }
 
 // Do runs one task. A task whose outputs are sealed already is done.

@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/sourcetree"
 	"github.com/lathe-rl/lathe/pkg/recipe"
@@ -57,14 +59,16 @@ func TestTakeScores(t *testing.T) {
 		what                 string
 		scored, taking, lost bool
 		here                 string // response in this run
+		earlier              bool   // the scores were made before a column was added to the plan
 		taken                bool
 		log                  string
 	}{
-		{"the same responses", true, true, false, "a", true, ""},
-		{"other responses", true, true, false, "b", false, "is not that of"},
-		{"no scores", false, true, false, "a", false, "has no scores of it"},
-		{"a run that takes none", true, false, false, "a", false, ""},
-		{"no responses here", true, true, true, "a", false, ""},
+		{"the same responses", true, true, false, "a", false, true, ""},
+		{"the same, by a plan of an earlier version", true, true, false, "a", true, true, ""},
+		{"other responses", true, true, false, "b", false, false, "is not that of"},
+		{"no scores", false, true, false, "a", false, false, "has no scores of it"},
+		{"a run that takes none", true, false, false, "a", false, false, ""},
+		{"no responses here", true, true, true, "a", false, false, ""},
 	} {
 		from, to := created(t), created(t, "seed=1")
 		response := func(text string) []shard.Rollout {
@@ -75,23 +79,41 @@ func TestTakeScores(t *testing.T) {
 			table(t, to.Graph, to.Dir.Rollout(1, 1), response(c.here), 0)
 		}
 		rows := []shard.Score{{InstanceID: "i", Reward: 0.5, ExecuteSeconds: 3}}
+		made := []seal.Input{{Path: "/elsewhere", ContentSHA256: "00"}, {Path: "iter/000001/rollout/00001.parquet", ContentSHA256: was.ContentSHA256}}
+		if c.earlier {
+			plan := []shard.Instance{{InstanceID: "i"}}
+			digests, err := shard.EarlierDigests(plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table(t, to.Graph, to.Dir.Plan(1), plan, 0)
+			made = append(made, seal.Input{Path: "iter/000001/plan.parquet", ContentSHA256: digests[0]})
+		}
 		if c.scored {
-			table(t, from.Graph, from.Dir.Score(1, 1), rows, 2, seal.Input{Path: "iter/000001/rollout/00001.parquet", ContentSHA256: was.ContentSHA256}, seal.Input{Path: "/elsewhere", ContentSHA256: "00"})
+			table(t, from.Graph, from.Dir.Score(1, 1), rows, 2, made...)
 		}
 		if c.taking {
 			to.Identity.Scores = string(from.Dir)
 		}
 		said := ""
 		w := New(to, seal.AttemptFromEnv(), "test", func(format string, args ...any) { said += fmt.Sprintf(format, args...) })
-		taken, err := w.takeScores(t.Context(), w.job(task), task, to.Dir.Score(1, 1))
+		job := w.job(task)
+		job.EnvironmentInputs = []seal.Input{{Path: "read here", ContentSHA256: "11"}} // which made none of the scores
+		taken, err := w.takeScores(t.Context(), job, task, to.Dir.Score(1, 1))
 		if taken != c.taken || (err != nil) != c.lost || !strings.Contains(said, c.log) || (said == "") != (c.log == "") {
 			t.Errorf("%s: taken %v, %v; said %q", c.what, taken, err, said)
 		}
 		if !c.taken {
 			continue
 		}
+		if err := seal.Remove(to.Dir.Score(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.score(t.Context(), job, nil, task); err != nil { // asks no environment
+			t.Error(err)
+		}
 		got, m, err := shard.Read[shard.Score](t.Context(), to.Dir.Score(1, 1), to.Graph.Reading(0))
-		if diff := cmp.Diff(rows, got, cmpopts.EquateEmpty()); diff != "" || err != nil || m.Metrics[shard.MetricWaiting] != 2 || len(m.Inputs) != 2 || m.Inputs[0].Path != from.Dir.Score(1, 1) || m.Inputs[1].Path != "iter/000001/rollout/00001.parquet" {
+		if diff := cmp.Diff(rows, got, cmpopts.EquateEmpty()); diff != "" || err != nil || m.Metrics[shard.MetricWaiting] != 2 || len(m.Inputs) != len(made) || m.Inputs[0].Path != from.Dir.Score(1, 1) || m.Inputs[1].Path != "iter/000001/rollout/00001.parquet" {
 			t.Errorf("%s: %v, made from %+v, metrics %v (-want +got):\n%s", c.what, err, m.Inputs, m.Metrics, diff)
 		}
 	}
@@ -135,7 +157,7 @@ func TestDo(t *testing.T) {
 	if err := w.goesOn(t.Context(), graph.Task{Node: done.Node, Shard: 1}, seal.Options{}); err != nil {
 		t.Errorf("the first wave: %v", err)
 	}
-	for _, c := range []struct{ own, recipe, want int }{{3, 2, 3}, {0, 2, 2}} {
+	for _, c := range []struct{ own, recipe, want int }{{3, 2, 3}, {1, 2, 1}, {0, 2, 2}, {0, 1, 1}} {
 		w.Threads, w.Run.Recipe.Resources.Threads = c.own, c.recipe
 		if got := w.job(done).Threads; got != c.want {
 			t.Errorf("%+v: %d threads", c, got)
@@ -143,6 +165,49 @@ func TestDo(t *testing.T) {
 	}
 	if w.Threads, w.Run.Recipe.Resources.Threads = 0, 0; w.threads() < 1 {
 		t.Error("no threads")
+	}
+}
+
+// TestReportWait: a slow program is logged and noted, and the note goes with the wait.
+func TestReportWait(t *testing.T) {
+	t.Parallel()
+	w, said := of(t, graph.Dir(t.TempDir())), ""
+	w.Output = w.Run.Dir
+	w.Log = func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+	report := w.reportWait(graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}})
+	report(&env.Wait{Program: "slow", Request: "score"}, 25*time.Second)
+	notes := rundir.ReadWaits(w.Output, time.Now())
+	if len(notes) != 1 || notes[0].Task != "score-000001-00000" || notes[0].Message != said || !strings.Contains(said, "slow has not answered a request to score for 25s") {
+		t.Errorf("notes %+v, said %q", notes, said)
+	}
+	if report(nil, 0); len(rundir.ReadWaits(w.Output, time.Now())) != 0 {
+		t.Error("the note stays when nothing waits")
+	}
+}
+
+// TestTasksOf: a shard reads the tasks of its own rows alone, and a stage that neither
+// samples nor scores reads all.
+func TestTasksOf(t *testing.T) {
+	t.Parallel()
+	w := of(t, graph.Dir(t.TempDir()))
+	plan := make([]shard.Instance, 8)
+	for i := range plan {
+		plan[i] = shard.Instance{InstanceID: fmt.Sprint("i", i), TaskID: fmt.Sprint("t", i/2)}
+	}
+	table(t, w.Run.Graph, w.Run.Dir.Plan(1), plan, 0)
+	for _, c := range []struct {
+		stage graph.Stage
+		shard int
+		want  map[string]bool
+	}{
+		{graph.StageRollout, 0, map[string]bool{"t0": true, "t1": true}}, // rows 0 to 3
+		{graph.StageScore, 1, map[string]bool{"t2": true, "t3": true}},
+		{graph.StageBuffer, 0, nil},
+	} {
+		task := graph.Task{Node: graph.Node{Stage: c.stage, Iteration: 1}, Shard: c.shard}
+		if got, err := w.tasksOf(t.Context(), w.job(task), task); !cmp.Equal(c.want, got) || err != nil {
+			t.Errorf("%s reads the tasks %v, %v; want %v", task, got, err, c.want)
+		}
 	}
 }
 
@@ -200,8 +265,13 @@ func TestReplays(t *testing.T) {
 	}
 	was := table(t, w.Run.Graph, w.Run.Dir.Rollout(1, 0), []shard.Rollout{{InstanceID: "i"}}, 0)
 	w.Run.Recipe.Rollout.Remote = &recipe.Remote{}
-	results, err := Replay(t.Context(), w, []graph.Task{rollout})
-	if diff := cmp.Diff([]Replayed{{Path: "iter/000001/rollout/00000.parquet", Sealed: was.ContentSHA256, Remote: true}}, results); diff != "" || err != nil {
+	table(t, w.Run.Graph, w.Run.Dir.Rollout(1, 1), []shard.Rollout{{InstanceID: "i"}}, 0)
+	second := rollout
+	second.Shard = 1
+	results, err := Replay(t.Context(), w, []graph.Task{rollout, second})
+	if diff := cmp.Diff([]Replayed{
+		{Path: "iter/000001/rollout/00000.parquet", Sealed: was.ContentSHA256, Remote: true}, {Path: "iter/000001/rollout/00001.parquet", Sealed: was.ContentSHA256, Remote: true},
+	}, results); diff != "" || err != nil {
 		t.Errorf("of a server: %v (-want +got):\n%s", err, diff)
 	}
 	scored := graph.Task{Node: graph.Node{Stage: graph.StageScore, Iteration: 1}}
