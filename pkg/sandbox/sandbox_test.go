@@ -81,10 +81,10 @@ func (w way) program(t *testing.T, script string) Program {
 }
 
 // shortDir is a temporary folder whose path leaves room for the names of sockets, which may
-// have 107 bytes with it.
+// have 107 bytes with it. It is in /tmp, which a program then has no other of.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "")
+	dir, err := os.MkdirTemp("/tmp", "")
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, os.RemoveAll(dir)) })
 	return dir

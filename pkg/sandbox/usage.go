@@ -98,9 +98,12 @@ func (t *tree) sharedMemory() (bytes int64, files string) {
 	}
 	path := "/proc/" + strconv.Itoa(t.first) + "/root" + sharedFolder
 	var fs unix.Statfs_t
-	var folder unix.Stat_t
+	var folder, host unix.Stat_t
 	if unix.Statfs(path, &fs) != nil || unix.Stat(path, &folder) != nil {
-		return 0, "" // it is not mounted yet, or has ended
+		return 0, "" // it has ended
+	}
+	if unix.Stat(sharedFolder, &host) == nil && folder.Dev == host.Dev {
+		return 0, "" // that of the host: its own is not mounted yet
 	}
 	return int64(fs.Blocks-fs.Bfree) * fs.Bsize, fmt.Sprintf("f%02x:%02x:", unix.Major(folder.Dev), unix.Minor(folder.Dev))
 }

@@ -49,10 +49,10 @@ func (p *Program) view(shown, devices, drivers []string) []step {
 	for _, path := range drivers {
 		v.bind(path, filepath.Join(driverFolder, filepath.Base(path)), readOnly)
 	}
+	v.shared(p.Limits)
 	for _, path := range slices.Concat(system.devices, devices) {
 		v.bind(path, path, unix.MOUNT_ATTR_NOSUID)
 	}
-	v.shared(p.Limits)
 	if resolved, err := filepath.EvalSymlinks(p.Args[0]); err == nil && p.Root == "" {
 		v.grant(resolved, readOnly)
 		v.grant(p.Args[0], readOnly)
@@ -200,7 +200,7 @@ func (v *viewer) grant(path string, flags uint64) {
 	path = filepath.Clean(path)
 	for _, m := range slices.Backward(v.bound) {
 		if beneath(path, m.path) {
-			if m.flags == flags {
+			if m.flags == flags && v.holds(path) {
 				return
 			}
 			break
@@ -216,7 +216,7 @@ func (v *viewer) grant(path string, flags uint64) {
 
 // bind shows a path of the host at a path of the program.
 func (v *viewer) bind(source, target string, flags uint64) {
-	if !slices.ContainsFunc(v.bound, func(m mounted) bool { return beneath(target, m.path) }) {
+	if !v.holds(target) {
 		if info, err := os.Stat(source); err == nil && info.IsDir() {
 			v.folder(target)
 		} else {
@@ -266,9 +266,20 @@ func (v *viewer) seen(path string) []string {
 	return paths
 }
 
+// holds reports whether a path is there by a mount: what of the host is mounted has all
+// that it holds, and what is in memory is empty.
+func (v *viewer) holds(path string) bool {
+	for _, m := range slices.Backward(v.bound) {
+		if beneath(path, m.path) {
+			return m.source != "" || path == m.path
+		}
+	}
+	return false
+}
+
 // folder makes a folder of the new root, and those above it.
 func (v *viewer) folder(path string) {
-	if path == "/" || slices.Contains(v.made, path) || slices.ContainsFunc(v.bound, func(m mounted) bool { return beneath(path, m.path) }) {
+	if path == "/" || slices.Contains(v.made, path) || v.holds(path) {
 		return
 	}
 	v.folder(filepath.Dir(path))

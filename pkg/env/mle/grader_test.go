@@ -134,7 +134,8 @@ func TestGraderIsPrivate(t *testing.T) {
 	for _, read := range []string{filepath.Join(folder, "grade.py"), filepath.Join(folder, "private/answers.csv"), folder} {
 		said := "```python\nimport os\nprint(os.listdir('" + read + "') if os.path.isdir('" + read + "') else open('" + read + "').read())\n```"
 		v, err := e.Score(t.Context(), attempt(of, said))
-		if err != nil || v.Outcome != shard.OutcomeInvalid || !strings.Contains(v.Feedback, "Error") {
+		shown := strings.Contains(v.Feedback, "Error") || read == folder && strings.Contains(v.Feedback, "['public']") // the way to what it is given
+		if err != nil || v.Outcome != shard.OutcomeInvalid || !shown {
 			t.Errorf("%s: %v, %s: %q", read, err, v.Outcome, v.Feedback)
 		}
 	}
