@@ -84,7 +84,7 @@ func (e *Env) scoreAction(ctx context.Context, t *task.Task, message string, cut
 		return e.validate(ctx, t, a.Params.Code, left)
 	}
 	j := scored{reason: requestInfo, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeWrong}}
-	e.reward(&j.TurnVerdict, nil, 0)
+	e.unscored(&j.TurnVerdict)
 	return j, nil
 }
 
@@ -108,7 +108,7 @@ func (e *Env) validate(ctx context.Context, t *task.Task, program string, left t
 		trouble = ended(x, wall)
 	}
 	j.Feedback = e.feedback(x.output, trouble)
-	e.reward(&j.TurnVerdict, nil, 0)
+	e.unscored(&j.TurnVerdict)
 	return j, nil
 }
 

@@ -196,6 +196,14 @@ func TestSettings(t *testing.T) {
 		"env.grammar.crossover": func(s *Settings) { s.Grammar = &Grammar{Crossover: -1} }, "env.prompts.crossover": func(s *Settings) { s.Prompts.Crossover = "{other_progam}" },
 		"env.grammar.buggy": func(s *Settings) { s.Grammar = &Grammar{Buggy: 2} }, "env.program.interpreter": func(s *Settings) { s.Program.Interpreter = " " },
 		"env.max_submissions": func(s *Settings) { s.MaxSubmissions = -1 }, "env.limits.gpus": func(s *Settings) { s.Limits.GPUs = new(-1) }, "env.program.read": func(s *Settings) { s.Program.Read = []string{"weights"} },
+		"env.limits.processes": func(s *Settings) { s.Limits.Processes = -1 }, "env.limits.file_mb": func(s *Settings) { s.Limits.FileMB = -1 }, "env.limits.disk_mb": func(s *Settings) { s.Limits.DiskMB = -1 },
+		"env.ranges.0": func(s *Settings) { s.Ranges = []Range{{Range: task.Range{Worst: 0, Best: 1}}} },
+		"env.ranges.1": func(s *Settings) {
+			s.Ranges = []Range{{Task: "a", Range: task.Range{Worst: 0, Best: 1}}, {Task: "b", Range: task.Range{Worst: 1, Best: 1}}}
+		},
+		"env.quality": func(s *Settings) { s.Quality = "none" }, "env.boards": func(s *Settings) { s.Boards = "none" }, "env.reward": func(s *Settings) { s.Reward = "none" },
+		"env.milestones": func(s *Settings) { s.Milestones = "all" }, "env.feedback.score": func(s *Settings) { s.Feedback.Score = "all" },
+		"env.prompts.system": func(s *Settings) { s.Prompts.System = "{metrc}" }, "env.validation: must be": func(s *Settings) { s.Validation = "(x)(y)" },
 		"env.program.image": func(s *Settings) { s.Program.Image = "image.sif" }, "env.sandbox.warm": func(s *Settings) { s.Program.Image, s.Sandbox.Warm = "/image.sif", []string{"json"} },
 		"env.program.interpreter: must be absolute": func(s *Settings) { s.Program.Image, s.Program.Interpreter = "/image.sif", "bin/python3" },
 		"env.sandbox.require":                       func(s *Settings) { s.Sandbox.Require = []string{"none"} }, "env.instrument": func(s *Settings) { s.Instrument = "rules" },
@@ -217,9 +225,34 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	for _, change := range []func(*Settings){
+		func(s *Settings) { s.Limits.GPUs, s.Program.Read = new(0), []string{"/w", "$WEIGHTS"} },
+		func(s *Settings) { s.Program.Image, s.Program.Interpreter = "$IMAGE", "/opt/python3" },
+		func(s *Settings) { s.Program.Image, s.Style, s.MaxTurns = "/image.sif", "MLE-Dojo", 2 },
+		func(s *Settings) { s.Sandbox.Warm, s.Program.Interpreter = []string{"json"}, "bin/python3" }, // of this machine's
+	} {
+		s := DefaultSettings()
+		change(s)
+		c := config.NewChecker(&struct {
+			Env *Settings `yaml:"env"`
+		}{s})
+		if validate(c, s); c.Err("the recipe") != nil {
+			t.Error(c.Err("the recipe"))
+		}
+	}
 	s := DefaultSettings() // ExIt App. A.4 and B; the share of failures, the feedback and the memory are ours, 30 seconds MLE-Dojo's
-	if s.Style != "ExIt" || s.MaxTurns != 1 || s.Program.Threads != 1 || s.Limits != (Limits{ValidateSeconds: 30}) || s.MaxFailed != 0.1 || s.Feedback != (Feedback{MaxTokens: 500, Score: "validation", History: 3}) || s.Quality != "range" || s.Reward != "quality" {
-		t.Errorf("defaults %+v", s)
+	defaults := &Settings{
+		Style: "ExIt", MaxTurns: 1, Prompts: Prompts{Validation: validationFormat}, Limits: Limits{ValidateSeconds: 30}, Sandbox: Sandbox{Require: []string{"files", "network"}},
+		Program:  Program{Interpreter: "python3", Threads: 1, Packages: []string{"numpy", "pandas", "scikit-learn"}, Hardware: "one CPU core"},
+		Feedback: Feedback{MaxTokens: 500, Score: "validation", History: 3},
+		Quality:  "range", Boards: "private", Reward: "quality", Milestones: "none", Instrument: "none", Validation: validationPattern, MaxFailed: 0.1,
+	}
+	if diff := cmp.Diff(defaults, s); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+	s.MaxTurns, s.Program.Threads = 4, 2
+	if diff := cmp.Diff(env.Traits{Turns: 4, Waves: 4, Slow: true, Programs: true, Threads: 2, Validated: true, Joins: true, MaxFailed: 0.1, MaxFailedSetting: "env.max_failed"}, s.traits()); diff != "" {
+		t.Errorf("traits (-want +got):\n%s", diff)
 	}
 	own := styleOf(Settings{Style: "ExIt", Prompts: Prompts{System: "1", Draft: "2", Debug: "3", Improve: "4", Diverge: "5", Crossover: "6"}})
 	if own.system+own.draft+own.debug+own.improve+own.diverge+own.crossover != "123456" || !own.fenced || !reflect.DeepEqual(styleOf(Settings{Style: "ExIt"}), styles["ExIt"]) {

@@ -93,7 +93,7 @@ func (e *Env) scoreMessage(ctx context.Context, t *task.Task, message string, cu
 // failed is the score of a message that nothing was run for.
 func (e *Env) failed(reason, feedback string) scored {
 	j := scored{reason: reason, TurnVerdict: env.TurnVerdict{Outcome: shard.OutcomeInvalid, Feedback: feedback}}
-	e.reward(&j.TurnVerdict, nil, 0)
+	e.unscored(&j.TurnVerdict)
 	return j
 }
 
@@ -165,7 +165,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string, left tim
 	v.Feedback = e.feedback(x.output, trouble+said)
 	if trouble != "" {
 		j.reason = reason
-		e.reward(v, nil, 0)
+		e.unscored(v)
 		return j, nil
 	}
 	j.reason, v.Outcome = "graded", shard.OutcomeOK
@@ -306,6 +306,9 @@ func (e *Env) readValidation(v *env.TurnVerdict, t *task.Task, stdout string) {
 	v.ValidationScore = said
 	v.Parts = append(v.Parts, shard.RewardPart{Name: env.PartValidation, Value: mlebench.Signed(said, t.LowerIsBetter())})
 }
+
+// unscored fills in what a message without a valid submission is worth.
+func (e *Env) unscored(v *env.TurnVerdict) { e.reward(v, nil, 0) }
 
 // reward fills in what a score is worth: of a valid submission with a score,
 // or of none where there is no task.

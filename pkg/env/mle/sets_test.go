@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -63,6 +65,31 @@ func TestHeldOutSets(t *testing.T) {
 		data.Train = []string{list}
 		if _, err := build(*DefaultSettings(), data, root); exitcode.Code(err) != exitcode.Usage {
 			t.Errorf("%s: %v, want a usage error", list, err)
+		}
+	}
+}
+
+// TestData: a recipe's sets have tasks and names of their own, and data.trained names sets that there are.
+func TestData(t *testing.T) {
+	t.Parallel()
+	set := HeldOut{"seen", []string{"a"}}
+	for _, c := range []struct {
+		want string // of the error; empty for none
+		data Data
+	}{
+		{"", Data{Tasks: []string{"t"}}},
+		{"", Data{Tasks: []string{"t"}, HeldOut: []HeldOut{set}, Trained: []string{"seen", "test"}}},
+		{"data.tasks", Data{}},
+		{"data.held_out.1.tasks", Data{Tasks: []string{"t"}, HeldOut: []HeldOut{set, {Name: "other"}}}},
+		{"data.held_out.1.name", Data{Tasks: []string{"t"}, HeldOut: []HeldOut{set, set}}},
+		{"data.trained", Data{Tasks: []string{"t"}, HeldOut: []HeldOut{set}, Trained: []string{"unseen"}}},
+	} {
+		checked := config.NewChecker(&struct {
+			Data *Data `yaml:"data"`
+		}{&c.data})
+		c.data.validate(checked)
+		if err := checked.Err("recipe"); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want %q: %v", c.want, err)
 		}
 	}
 }

@@ -22,10 +22,11 @@ type asking struct {
 	Tasks    *struct {
 		Split string `json:"split"`
 	} `json:"tasks"`
-	Begin []beginning         `json:"begin"`
-	Next  []turn              `json:"next"`
-	Close []map[string]string `json:"close"`
-	Score []struct {
+	Prompt []promptView        `json:"prompt"`
+	Begin  []beginning         `json:"begin"`
+	Next   []turn              `json:"next"`
+	Close  []map[string]string `json:"close"`
+	Score  []struct {
 		Task     taskView  `json:"task"`
 		Messages []message `json:"messages"`
 	} `json:"score"`
@@ -52,7 +53,16 @@ func play(words []string) {
 			if words[0] == "game" {
 				does = `["score", "tasks", "begin", "next", "close"]`
 			}
+			if words[0] == "words" {
+				does = `["score", "prompt"]`
+			}
 			fmt.Printf(`{"id": %d, "result": {"protocol": 1, "name": %q, "does": %s}}`+"\n", r.ID, words[0], does)
+		case r.Prompt != nil:
+			results := make([]string, len(r.Prompt))
+			for i, item := range r.Prompt {
+				results[i] = worded(item)
+			}
+			fmt.Printf(`{"id": %d, "result": [%s]}`+"\n", r.ID, strings.Join(results, ","))
 		case words[0] == "game":
 			g.answer(r)
 		default:
@@ -71,6 +81,21 @@ func play(words []string) {
 			fmt.Print(line)
 		}
 	}
+}
+
+// worded is a prompt that says what the program was told.
+func worded(asked promptView) string {
+	switch asked.Task.Question {
+	case "empty":
+		return `{"messages":[]}`
+	case "slip":
+		return `{"message":"x"}`
+	}
+	text := fmt.Sprintf("%s %s %d", asked.Task.Question, asked.Kind, len(asked.Messages))
+	if asked.Verdict != nil {
+		text += fmt.Sprint(" ", asked.Verdict.Reward)
+	}
+	return fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text)
 }
 
 // quit has a program refuse a request as a whole.

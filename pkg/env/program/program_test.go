@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -375,23 +374,6 @@ func TestBegunResponse(t *testing.T) {
 	improve, err := e.Prompt(task, shard.KindImprove, env.Parent{Messages: said})
 	if diff := cmp.Diff([]shard.Message{{Role: "user", Content: "1+1? | It is 2"}}, improve); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
-	}
-}
-
-func TestSettings(t *testing.T) {
-	t.Parallel()
-	c := config.NewChecker(DefaultSettings())
-	s := DefaultSettings()
-	s.Program.Batch, s.Program.Retries = 0, -1
-	d := &Data{}
-	d.Train.SetDefaults()
-	d.Test.SetDefaults()
-	validate(c, s, d)
-	err := c.Err("recipe")
-	for _, want := range []string{"env.program.command", "env.program.batch", "env.program.retries"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v says nothing of %s", err, want)
-		}
 	}
 }
 

@@ -144,6 +144,7 @@ func validate(c *config.Checker, s *Settings, d *Data) {
 	d.Test.NeedsTrain(c, "data.test")
 	for _, part := range d.parts() {
 		if len(part.Files) == 0 {
+			c.AtLeast(part.where+".limit", part.Limit, 0)
 			if part.Response != "" || len(part.Filter) > 0 || part.TestShare != 0 {
 				c.Add(part.where+".files", nil, "is empty: the tasks are the program's, and %s.response, filter and test_share are for files", part.where)
 			}

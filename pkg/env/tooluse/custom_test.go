@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lathe-rl/lathe/pkg/child/stdio"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/must"
@@ -74,7 +75,7 @@ func serveTools(how string) {
 			if purse == want {
 				score = 1
 			}
-			result = fmt.Sprintf(`{"score": %g, "why": "the purse has %d", "milestones": ["calls %d"]}`, score, purse, len(r.Score.Calls[0]))
+			result = fmt.Sprintf(`{"score": %g, "why": "the purse has %d", "milestones": ["calls %d", "turns %d of %d"]}`, score, purse, len(r.Score.Calls[0]), len(r.Score.Calls), len(r.Score.Truth))
 			if how == "score wrongly" {
 				result = `{"score": 2}`
 			}
@@ -169,7 +170,7 @@ func TestOwnFunctions(t *testing.T) {
 	}
 	// look and pay succeeded in the first turn.
 	v := p.verdict
-	if v.Outcome != shard.OutcomeOK || v.Reward != 1 || v.Feedback != "the purse has 2" || strings.Join(v.Milestones, " ") != "calls 2 finished" {
+	if v.Outcome != shard.OutcomeOK || v.Reward != 1 || v.Feedback != "the purse has 2" || strings.Join(v.Milestones, " ") != "calls 2 turns 2 of 2 finished" {
 		t.Errorf("%+v", v)
 	}
 	if want := `[[{"name":"look","args":{}},{"name":"pay","args":{"amount":3}}],[{"name":"pay","args":{"amount":4}}]]`; v.Extracted != want {
@@ -177,6 +178,13 @@ func TestOwnFunctions(t *testing.T) {
 	}
 	if v := play(t, e, "purse", prompt, lines(taskFinished, taskFinished)).verdict; v.Outcome != shard.OutcomeWrong || v.Reward != 0 || v.Feedback != "the purse has 9" {
 		t.Errorf("a purse that is left alone: %+v", v)
+	}
+	// A program is told of the turns that are played: both, also of one who gives up in the first, or one.
+	for turns, want := range map[int]string{0: "calls 0 turns 2 of 2", 1: "calls 0 turns 1 of 1"} {
+		e := newOwn(t, "", func(u *ToolUse) { u.Test.UserTurns = turns })
+		if v := play(t, e, "purse", prompt, lines(taskError)).verdict; strings.Join(v.Milestones, " ") != want {
+			t.Errorf("%d turns, given up: %v, want %s", turns, v.Milestones, want)
+		}
 	}
 	// What is cut is cut between two letters, and says by how much.
 	e = newOwn(t, "flood", func(u *ToolUse) { u.MaxResultBytes = 65 })
@@ -196,8 +204,39 @@ func TestProgramIsLost(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 
+	for retries, code := range []int{exitcode.Failed, exitcode.OK} {
+		e := newOwn(t, "crash once "+t.TempDir(), func(u *ToolUse) { u.Retries = retries })
+		task, _ := e.Task("purse")
+		said := append(opening(t, e, "purse"), assistant(pay))
+		begun := must.Get(e.Begin(t.Context(), task, said[:2]))(t)
+		if _, err := begun.Next(t.Context(), said, nil); exitcode.Code(err) != code {
+			t.Errorf("one crash and %d retries: %v", retries, err)
+		}
+		must.Do(t, begun.Close())
+	}
+
 	e = newOwn(t, "", func(u *ToolUse) { u.Processes = 2 })
 	task, _ := e.Task("purse")
+	// Of two programs the one that rested longest makes room: the second, since the first was used again.
+	var used []*programBackend
+	for _, i := range []int{0, 1, 0, 2} {
+		if i == len(used) {
+			used = append(used, e.tasks["purse"].open(2).(*programBackend))
+		}
+		must.Get(used[i].Call(t.Context(), Call{"look", []byte(`{}`)}))(t)
+	}
+	if used[0].process == nil || used[1].process != nil || used[2].process == nil {
+		t.Error("another program than the one that rested longest made room")
+	}
+	end := e.program.waits.Begin(env.Wait{Request: "call look"})
+	if got := e.Waiting(); len(got) != 1 || got[0].Request != "call look" {
+		t.Errorf("waiting for %+v", got)
+	}
+	end()
+	last := used[2].process
+	if e.Close(); len(e.program.alive) != 0 || used[0].process != nil || last.Send(stdio.Request{}, 0) == nil {
+		t.Errorf("%d programs are alive after the environment", len(e.program.alive))
+	}
 	var episodes []env.Episode
 	var conversations [][]shard.Message
 	for range 5 {
@@ -276,6 +315,12 @@ func TestProgramFails(t *testing.T) {
 		}
 	}
 
+	poor := newOwn(t, "", nil)
+	broke := programBackend{program: poor.program, start: start{Task: "purse", State: []byte(`{"purse": -1}`)}, functions: map[string]bool{"look": true}}
+	if _, err := broke.Call(t.Context(), Call{"look", []byte(`{}`)}); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `cannot start task "purse": a purse cannot be less than empty`) {
+		t.Errorf("a task that cannot start: %v", err)
+	}
+
 	// A program that cannot be run, and one that there is not.
 	broken := filepath.Join(t.TempDir(), "broken")
 	must.Do(t, os.WriteFile(broken, []byte{0}, 0o700))
@@ -304,6 +349,7 @@ func TestBadOwnFiles(t *testing.T) {
 		{`[{"name": "f", "parameters": {"properties": []}}]`, "", "parameters of f"},
 		{good, `[]`, "line 1"},
 		{good, "\n" + `{"turns": ["a"]}`, "line 2: the task has no id"},
+		{good, "\n\uFEFF" + `{"id": "a", "turns": ["x"]}`, "line 2"}, // a byte order mark is the file's first character
 		{good, `{"id": "a", "turns": []}`, "turns must be"},
 		{good, `{"id": "a", "turns": [""]}`, "turns must be"},
 		{good, `{"id": "a", "turns": ["x"], "truth": []}`, "1 turns and reference calls for 0"},

@@ -99,6 +99,11 @@ func TestParseCall(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	t.Parallel()
+	for text, want := range map[string]string{"abcd": "abcd", "abcde": "abcd … (1 bytes more)", "abcéd": "abc … (3 bytes more)", "a\xffd": "a\uFFFD … (1 bytes more)"} {
+		if got := clip(text, 4); got != want {
+			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text, most := rapid.String().Draw(t, "text"), rapid.IntRange(4, 40).Draw(t, "most")
 		got := clip(text, most)
