@@ -30,6 +30,7 @@ func TestFailsAgain(t *testing.T) {
 	}{
 		"the same for all":           {of("KeyError: 'answer' (reward.py:7)", "KeyError: 'answer' (reward.py:7)"), 2, true},
 		"but for what they quote":    {of("ValueError: could not convert '12a'", "ValueError: could not convert '7'"), 2, true},
+		"of items named in words":    {[]error{fmt.Errorf("scoring north: %w", refusal("no")), fmt.Errorf("scoring south: %w", refusal("no"))}, 2, true},
 		"one went well":              {of("KeyError: 'answer'", "KeyError: 'answer'"), 3, false},
 		"two kinds":                  {of("KeyError: 'answer'", "TypeError: no"), 2, false},
 		"one alone says little":      {of("KeyError: 'answer'"), 1, false},

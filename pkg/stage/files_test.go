@@ -1,17 +1,21 @@
 package stage_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/checkpoint"
 	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/policy"
 	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/seal"
@@ -79,20 +83,74 @@ func TestFiles(t *testing.T) {
 	if err := errors.New("x"); (stage.Files{}).Lost(err) != err {
 		t.Error("another error gets a hint")
 	}
-	folder := filepath.Join(t.TempDir(), "policy")
-	w, err := seal.CreateFolder(folder, seal.AttemptFromEnv())
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestVerifyPolicy: of an adapter what it adapts is digested and cited too.
+func TestVerifyPolicy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	save := func(name, file, text string) seal.Input {
+		w := must.Get(seal.CreateFolder(filepath.Join(dir, name), seal.AttemptFromEnv()))(t)
+		must.Do(t, os.WriteFile(filepath.Join(w.Path(), file), []byte(text), 0o666))
+		return seal.Input{Path: name, ContentSHA256: must.Get(w.Commit(seal.Manifest{}))(t).ContentSHA256}
 	}
-	if err := os.WriteFile(filepath.Join(w.Path(), "config.json"), []byte("{}"), 0o666); err != nil {
-		t.Fatal(err)
+	adapter := func(of string) string {
+		return `{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "base_model_name_or_path": "` + of + `"}`
 	}
-	if m, err = w.Commit(seal.Manifest{}); err != nil {
-		t.Fatal(err)
+	whole := save("policy", "config.json", "{}")
+	adapted := save("adapter", checkpoint.AdapterConfigFile, adapter("../policy"))
+	save("lost", checkpoint.AdapterConfigFile, adapter("../none"))
+	save("odd", checkpoint.AdapterConfigFile, "[]")
+	for name, want := range map[string][]seal.Input{"policy": {whole}, "adapter": {adapted, whole}, "lost": nil, "odd": nil, "none": nil} {
+		cited, err := stage.Files{Cite: filepath.Base}.VerifyPolicy(t.Context(), filepath.Join(dir, name))
+		if want == nil {
+			if exitcode.Code(err) != exitcode.Data {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if diff := cmp.Diff(want, cited); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
 	}
-	cited, err := stage.Files{Cite: filepath.Base}.VerifyPolicy(t.Context(), folder)
-	if diff := cmp.Diff([]seal.Input{{Path: "policy", ContentSHA256: m.ContentSHA256}}, cited); diff != "" || err != nil {
-		t.Errorf("a policy: %v (-want +got):\n%s", err, diff)
+}
+
+// engine is a policy of which only what computes it is asked.
+type engine struct {
+	policy.Model
+	unit string
+	of   policy.Arithmetic
+}
+
+func (e engine) Unit() string                  { return e.unit }
+func (e engine) Arithmetic() policy.Arithmetic { return e.of }
+
+// TestNotes: what a manifest says of the engine comes back from it.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	cpu, gpu := policy.Arithmetic{Backend: "cpu", Products: "bfloat16"}, policy.Arithmetic{Backend: "cuda", Device: "H200", Library: "ab"}
+	for _, e := range []engine{{unit: "amx", of: cpu}, {of: gpu}} {
+		m := seal.Manifest{Name: "00000.parquet"}
+		must.Do(t, stage.NoteEngine(&m, e))
+		must.Do(t, stage.NoteSamplers(&m, []policy.Arithmetic{gpu, cpu}))
+		unit := must.Get(stage.UnitOf(m))(t)
+		of, ok, err := stage.EngineOf(m)
+		samplers := must.Get(stage.Samplers(m))(t)
+		if unit != e.unit || of != e.of || !ok || err != nil || !slices.Equal(samplers, []policy.Arithmetic{gpu, cpu}) {
+			t.Errorf("%+v: unit %q, engine %+v, %v, %v, samplers %+v", e, unit, of, ok, err, samplers)
+		}
+		if _, there := m.Notes["unit"]; there != (e.unit != "") {
+			t.Errorf("%+v: notes %s", e, m.Notes)
+		}
+	}
+	without := seal.Manifest{}
+	unit, err := stage.UnitOf(without)
+	of, ok, ofErr := stage.EngineOf(without)
+	samplers, samplersErr := stage.Samplers(without)
+	if unit != "" || ok || of != (policy.Arithmetic{}) || samplers != nil || err != nil || ofErr != nil || samplersErr != nil {
+		t.Errorf("without notes: %q, %+v, %v, %+v, %v, %v, %v", unit, of, ok, samplers, err, ofErr, samplersErr)
+	}
+	broken := seal.Manifest{Name: "00000.parquet", Notes: map[string]json.RawMessage{"engine": json.RawMessage(`7`)}}
+	if _, ok, err := stage.EngineOf(broken); ok || exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"00000.parquet" has an unreadable note "engine"`) {
+		t.Errorf("an unreadable note: %v, %v", ok, err)
 	}
 }
 
