@@ -96,11 +96,16 @@ func (t *tree) sharedMemory() (bytes int64, files string) {
 	if !t.nested {
 		return 0, ""
 	}
-	path := "/proc/" + strconv.Itoa(t.first) + "/root" + sharedFolder
+	// Opened once: the program is about to get another root.
+	open, err := unix.Open("/proc/"+strconv.Itoa(t.first)+"/root"+sharedFolder, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, "" // it has ended
+	}
+	defer unix.Close(open)
 	var fs unix.Statfs_t
 	var folder, host unix.Stat_t
-	if unix.Statfs(path, &fs) != nil || unix.Stat(path, &folder) != nil {
-		return 0, "" // it has ended
+	if unix.Fstatfs(open, &fs) != nil || unix.Fstat(open, &folder) != nil {
+		return 0, ""
 	}
 	if unix.Stat(sharedFolder, &host) == nil && folder.Dev == host.Dev {
 		return 0, "" // that of the host: its own is not mounted yet
