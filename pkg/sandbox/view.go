@@ -294,8 +294,8 @@ func (s step) take() error {
 	case "mount":
 		err = unix.Mount(s.Source, s.Target, s.Type, uintptr(s.Flags), s.Data)
 	case "hide":
-		if err = unix.Mount(s.Source, s.Target, "", unix.MS_BIND, ""); err == unix.ENOENT {
-			err = nil // its server has ended
+		if err = unix.Mount(s.Source, s.Target, "", unix.MS_BIND, ""); err == unix.ENOENT || err == unix.EACCES {
+			err = nil // its server has ended, or it is in a folder that the program cannot enter
 		}
 	case "folder":
 		err = unix.Mkdir(s.Target, 0o755)

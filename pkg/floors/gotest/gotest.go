@@ -37,6 +37,9 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 	defer release()
 	command := exec.Command("go", append([]string{"test", "-json"}, arguments...)...)
 	command.Env, command.Stderr = append(os.Environ(), "TMPDIR="+temporary), os.Stderr
+	if os.Getenv("GOTMPDIR") == "" { // binaries stay on the disk: their pages are not the tests' memory
+		command.Env = append(command.Env, "GOTMPDIR="+os.TempDir())
+	}
 	events, err := command.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -90,7 +93,7 @@ func temporaryFolder(arguments []string) (path string, release func(), err error
 
 // temporaryRoot is where the folder lies: where TMPDIR says, else in a folder in memory
 // with room for what tests write at a time. Each sealed file waits for a disk, several
-// times, and programs are started from the folder.
+// times. Some tests start programs from it.
 func temporaryRoot(inMemory string) string {
 	const (
 		mostWritten = 4 << 30 // bytes
