@@ -321,9 +321,12 @@ func TestFLOPs(t *testing.T) {
 		flops   float64
 		known   bool // what the GPU could have done
 	}{
-		{"rollout-000001-00000", sampled, "H100", false, 1000*prompt + 4000*decode, true}, {"rollout-000001-00000", nil, "H100", false, 0, false},
-		{"rollout-000001-00000", sampled, "H100", true, 0, false}, {"rollout-000001-00000", sampled, "GTX 9", false, 1000*prompt + 4000*decode, false},
-		{"learn-000001-00000", map[string]float64{"tokens": 8000, "sequences": 8}, "A100", false, 8000 * learn, true}, {"learn-000001-00000", map[string]float64{"tokens": 8000}, "A100", false, 8000 * first, true},
+		{"rollout-000001-00000", sampled, "H100", false, 1000*prompt + 4000*decode, true},
+		{"rollout-000001-00000", nil, "H100", false, 0, false},
+		{"rollout-000001-00000", sampled, "H100", true, 0, false},
+		{"rollout-000001-00000", sampled, "GTX 9", false, 1000*prompt + 4000*decode, false},
+		{"learn-000001-00000", map[string]float64{"tokens": 8000, "sequences": 8}, "A100", false, 8000 * learn, true},
+		{"learn-000001-00000", map[string]float64{"tokens": 8000}, "A100", false, 8000 * first, true},
 	} {
 		r := *r
 		r.Dir = graph.Dir(filepath.Join(t.TempDir(), fmt.Sprint(i)))
