@@ -13,10 +13,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
 // run runs go test and returns its exit code; an error says which rule was
@@ -37,9 +33,6 @@ func run(listPath string, arguments []string, out io.Writer) (code int, err erro
 	defer release()
 	command := exec.Command("go", append([]string{"test", "-json"}, arguments...)...)
 	command.Env, command.Stderr = append(os.Environ(), "TMPDIR="+temporary), os.Stderr
-	if os.Getenv("GOTMPDIR") == "" { // binaries stay on the disk: their pages are not the tests' memory
-		command.Env = append(command.Env, "GOTMPDIR="+os.TempDir())
-	}
 	events, err := command.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -67,7 +60,7 @@ func temporaryFolder(arguments []string) (path string, release func(), err error
 	if err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(temporaryRoot("/dev/shm"), fmt.Sprintf("gotest-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(here+"\x00"+strings.Join(arguments, "\x00")))))
+	path = filepath.Join(os.TempDir(), fmt.Sprintf("gotest-%d-%08x", os.Getuid(), crc32.ChecksumIEEE([]byte(here+"\x00"+strings.Join(arguments, "\x00")))))
 	if err := os.MkdirAll(path, 0o711); err != nil {
 		return "", nil, err
 	}
@@ -89,22 +82,6 @@ func temporaryFolder(arguments []string) (path string, release func(), err error
 		return "", nil, err
 	}
 	return path, release, nil
-}
-
-// temporaryRoot is where the folder lies: where TMPDIR says, else in a folder in memory
-// with room for what tests write at a time. Each sealed file waits for a disk, several
-// times. Some tests start programs from it.
-func temporaryRoot(inMemory string) string {
-	const (
-		mostWritten = 4 << 30 // bytes
-		mostUsed    = 8 << 30 // with what the tests themselves need
-	)
-	var fs unix.Statfs_t
-	if os.Getenv("TMPDIR") != "" || unix.Statfs(inMemory, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&unix.ST_NOEXEC != 0 ||
-		fs.Bavail*uint64(fs.Bsize) < mostWritten || plainfile.Fits(inMemory, mostUsed) != nil {
-		return os.TempDir()
-	}
-	return inMemory
 }
 
 // leftIn is the error of tests that left something in the folder.

@@ -86,19 +86,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What is named is taken; else only a folder in memory, of which /proc is none.
-func TestTemporaryRoot(t *testing.T) {
-	for named, want := range map[string]string{"/elsewhere": "/elsewhere", "": "/tmp"} {
-		t.Setenv("TMPDIR", named)
-		if got := temporaryRoot("/proc"); got != want {
-			t.Errorf("with TMPDIR %q the root is %q, want %q", named, got, want)
-		}
-	}
-	if got := temporaryRoot("/no/such/folder"); got != "/tmp" {
-		t.Errorf("without a folder in memory the root is %q", got)
-	}
-}
-
 // Every test of the repository's list is there: an entry goes when its test does.
 func TestListIsOfTests(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func Number(t testing.TB, name string, otherwise int) int {
 func (r *Rig) PeakMemory(test, variable, value string) int64 {
 	r.Helper()
 	// The usage that the system keeps of a child begins with its parent's.
-	return r.child(test, variable, value, "GOGC=20", `VmHWM:\s+(\d+) kB`) << 10 // what waits to be collected is no peak
+	return r.child(test, variable, value, "GOGC=5", `VmHWM:\s+(\d+) kB`) << 10 // what waits to be collected is no peak
 }
 
 // ReportPeakMemory says in a child what [Rig.PeakMemory] looks for.
