@@ -198,13 +198,8 @@ func (v *viewer) system(path string) {
 // grant shows a file or a folder, unless it is there already.
 func (v *viewer) grant(path string, flags uint64) {
 	path = filepath.Clean(path)
-	for _, m := range slices.Backward(v.bound) {
-		if beneath(path, m.path) {
-			if m.flags == flags && v.holds(path) {
-				return
-			}
-			break
-		}
+	if m, _ := v.mountOf(path); m.flags == flags && v.holds(path) {
+		return
 	}
 	for _, s := range v.steps { // through /bin and the like, which are links
 		if s.Do == "link" && beneath(path, strings.TrimPrefix(s.Target, newRoot)) {
@@ -266,15 +261,21 @@ func (v *viewer) seen(path string) []string {
 	return paths
 }
 
+// mountOf is the mount that a path is in, the last of several.
+func (v *viewer) mountOf(path string) (m mounted, ok bool) {
+	for _, m := range slices.Backward(v.bound) {
+		if beneath(path, m.path) {
+			return m, true
+		}
+	}
+	return m, false
+}
+
 // holds reports whether a path is there by a mount: what of the host is mounted has all
 // that it holds, and what is in memory is empty.
 func (v *viewer) holds(path string) bool {
-	for _, m := range slices.Backward(v.bound) {
-		if beneath(path, m.path) {
-			return m.source != "" || path == m.path
-		}
-	}
-	return false
+	m, ok := v.mountOf(path)
+	return ok && (m.source != "" || path == m.path)
 }
 
 // folder makes a folder of the new root, and those above it.
