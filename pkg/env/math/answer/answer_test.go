@@ -162,6 +162,7 @@ func TestVerifyWhole(t *testing.T) {
 		{"-3, 4", "-3,4", equal},
 		{"-3, 4", "−3, 8/2", equal},
 		{"-3, 4", "4, -3", wrong},
+		{"-3, 4", "+3, 4", wrong},
 		{"-3, 4", "-3", wrong},
 		{"-3, 4", "-3, 4, 4", wrong},
 		{"-3, 4", "-3, ", wrong},
@@ -227,8 +228,8 @@ func TestVerifyExtraction(t *testing.T) {
 		{ExtractLast, "150", "up by 150%", equal, "150"},
 		{ExtractLast, "70000", "about 70,000 dollars", equal, "70,000"},
 		{ExtractLast, "3/4", "so 3/4.", equal, "3/4"},
-		{ExtractLast, "16", "16 is 0x10", unreadable, "0"},
-		{ExtractLast, "12", "12e400", unreadable, "12"},
+		{ExtractLast, "16", "16 is 0x10", unreadable, "0x10"},
+		{ExtractLast, "12", "12e400", unreadable, "12e400"},
 		{ExtractLast, "12", "12e-4", wrong, "12e-4"},
 		{ExtractLast, "0.0012", "it is 12e-4.", equal, "12e-4"},
 		{ExtractLast, "1500", "1.5E3 apples", equal, "1.5E3"},
@@ -239,10 +240,20 @@ func TestVerifyExtraction(t *testing.T) {
 		{ExtractLast, "Tuesday", "<answer>Tuesday</answer><|endoftext|>", equal, "Tuesday"},
 		{ExtractLast, "12", "12e-4000", unreadable, "12e-4000"}, // of more digits than are read
 		{ExtractLast, "5", "12e- 5", equal, "5"},
+		{ExtractLast, "12", "12e-4x", unreadable, "12e-4"},
+		{ExtractLast, "1/2", "1/2E+4", unreadable, "1/2E+4"}, // a fraction has no exponent
+		{ExtractLast, "1/2", "1/2e-", equal, "1/2"},
+		{ExtractLast, "12", "12e4", unreadable, "12e4"},
+		{ExtractLast, "3", "5+3", equal, "3"},
+		{ExtractLast, "3", "٣-3", equal, "3"},
+		{ExtractLast, "3", "1 ++3", unreadable, "++3"},
+		{ExtractLast, "3", "1 −-3", unreadable, "−-3"},
+		{ExtractLast, "7", "--5 and 7", equal, "7"},
+		{ExtractLast, "2", "1/2/", wrong, "1/2"},
 		{ExtractLast, "a b", "a\nb", wrong, "b"}, // of the last line
-		{ExtractLast, "1", "version 3.1.4", unreadable, "3.1"},
-		{ExtractLast, "1", "1/2/3", unreadable, "1/2"},
-		{ExtractLast, "5", "is --5", unreadable, "-5"},
+		{ExtractLast, "1", "version 3.1.4", unreadable, "3.1.4"},
+		{ExtractLast, "1", "1/2/3", unreadable, "1/2/3"},
+		{ExtractLast, "5", "is --5", unreadable, "--5"},
 		{ExtractLast, "12", "12 ١٢ １２", equal, "12"},
 		{ExtractLast, "1", "no digits", unreadable, ""},
 		{ExtractLast, "7", "1 2 3 4 5 6 7", equal, "7"},
@@ -322,6 +333,28 @@ func TestVerifyIsLinear(t *testing.T) {
 					t.Errorf("%s: %q… cost %v", mode, unit, cost)
 				}
 			}
+		}
+	}
+}
+
+// TestInteger: numbers that are whole and written without a point.
+func TestInteger(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"12": "12", " -1,234. ": "-1234", "4/2": "2", "$7$": "7", "1 4/2": "3", "0": "0",
+		"12.0": "", "1/2": "", "x": "", "": "", "1.5e1": "", "1e+1": "10", "1e-0": "",
+	} {
+		got := ""
+		if value, ok := Integer(text); ok {
+			got = value.String()
+		}
+		if got != want {
+			t.Errorf("Integer(%q) is %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"1,234": "1234", "-1,234.5": "-1234.5", "1,234 or 5": "1,234 or 5", "12": "12", "1,2": "1,2", "1,000/3": "1,000/3"} {
+		if got := WithoutGrouping(text); got != want {
+			t.Errorf("WithoutGrouping(%q) is %q, want %q", text, got, want)
 		}
 	}
 }

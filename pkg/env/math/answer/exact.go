@@ -143,8 +143,8 @@ func splitTop(s string) []string {
 func normalizeWords(s string) string {
 	s = strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(s), "."), "−", "-"))
 	var b strings.Builder
-	blank := false
-	last := byte(0)
+	var blank bool
+	var last byte
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c == ' ' || c == '\t' || c == '\n' || c == '\r' {

@@ -104,7 +104,7 @@ func closingBrace(s string) int {
 // lastNumber returns the last number of a text, in one pass over it. Digits
 // inside a word that starts with a letter (x2) are no number; a number with a
 // tail that makes it another one (1e9, 0x10, 3.1.4, 1/2/3, --5) cannot be
-// read, and no earlier number stands in for it.
+// read, and no earlier number stands in for it: it is returned whole, with an error.
 func lastNumber(s string) (string, error) {
 	found, broken := "", false
 	for at := 0; at < len(s); {
@@ -120,19 +120,22 @@ func lastNumber(s string) (string, error) {
 			at += size
 			continue
 		}
-		before, _ := utf8.DecodeLastRuneInString(s[:at])
+		before, _ := utf8.DecodeLastRuneInString(s[:at]) // utf8.RuneError at the start
 		sign := strings.HasPrefix(s[at:], "-") || strings.HasPrefix(s[at:], "−") || strings.HasPrefix(s[at:], "+")
-		if sign && start > 0 && (wordRune(before) || before == ')') {
+		if sign && (wordRune(before) || before == ')') {
 			_, size := utf8.DecodeRuneInString(s[at:]) // an operator: 5-3
 			at += size
 			continue
 		}
 		at += n
-		found = s[start:at]
-		broken = sign && start > 0 && (before == '-' || before == '−' || before == '+')
+		broken = sign && (before == '-' || before == '−' || before == '+')
+		if broken {
+			start -= utf8.RuneLen(before)
+		}
 		if tail := brokenTail(s[at:]); tail > 0 {
 			broken, at = true, at+tail
 		}
+		found = s[start:at]
 	}
 	switch {
 	case found == "":
@@ -178,14 +181,13 @@ func word(s string) int {
 
 func wordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
 
+func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
+
 // lastItems returns, from the last line of a response, as many comma-separated
 // items as the reference answer has; the first of them is as many words as the
 // reference's first item.
 func lastItems(response string, gold parsed) string {
-	if at := strings.LastIndexByte(response, '\n'); at >= 0 {
-		response = response[at+1:]
-	}
-	items := strings.Split(response, ",")
+	items := strings.Split(lastLine(response), ",")
 	if len(items) > len(gold.items) {
 		items = items[len(items)-len(gold.items):]
 	}

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
@@ -36,12 +37,16 @@ func NewGrader(settings Settings) (Grader, error) {
 	return Grader{verifier, settings}, err
 }
 
+// wholeBytes bounds the texts that are surely whole: of longer ones mathverify.Clip may have
+// cut off the end.
+const wholeBytes = mathverify.MaxExtracted - utf8.UTFMax
+
 // Grade scores a response by the form of its task's answer. Who repeats a
 // reference of words and formulas word for word is right, however much of it
 // the verifier can read.
 func (g Grader) Grade(task env.Task, response string) Verification {
 	found := g.byForm(task, response)
-	if !found.Equal && found.Extracted != "" && len(task.Answer) <= mathverify.MaxExtracted && normalizeWords(found.Extracted) == normalizeWords(task.Answer) {
+	if !found.Equal && found.Extracted != "" && len(found.Extracted) <= wholeBytes && normalizeWords(found.Extracted) == normalizeWords(task.Answer) {
 		found.Equal, found.Readable = true, true
 		found.Reason, found.Why = string(mathverify.ReasonSameText), "the answer's text is that of the reference"
 	}
@@ -64,10 +69,10 @@ func (g Grader) byForm(task env.Task, response string) Verification {
 // truth takes yes and no for true and false.
 func (g Grader) truth(task env.Task, response string) Verification {
 	found := g.Verifier.Verify(task.Answer, response)
-	other, ok := map[string]string{"true": "yes", "false": "no"}[strings.ToLower(task.Answer)]
-	if found.Equal || !ok {
+	if found.Equal {
 		return found
 	}
+	other := map[string]string{"true": "yes", "false": "no"}[strings.ToLower(task.Answer)]
 	if second := g.Verifier.Verify(other, response); second.Equal {
 		return second
 	}
@@ -183,8 +188,5 @@ func announcedLetter(response string, count int) (string, bool) {
 			return found, true
 		}
 	}
-	if at := strings.LastIndexByte(response, '\n'); at >= 0 {
-		response = response[at+1:]
-	}
-	return optionLetter(response, count)
+	return optionLetter(lastLine(response), count)
 }

@@ -1,9 +1,12 @@
 package answer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
+	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
 
 // What is an answer to a multiple-choice problem, and to true or false.
@@ -15,6 +18,7 @@ func TestGrade(t *testing.T) {
 	float := env.Task{ID: "f", Answer: "2.5", Form: FormFloat}
 	whole := env.Task{ID: "i", Answer: "100", Form: FormInteger}
 	list := env.Task{ID: "l", Answer: "10, 20", Form: FormList}
+	one := env.Task{ID: "o", Answer: "A", Form: FormOption, Choices: []string{"7"}}
 	for _, test := range []struct {
 		mode     string
 		task     env.Task
@@ -37,6 +41,17 @@ func TestGrade(t *testing.T) {
 		{ExtractWhole, choice, "(B", false},
 		{ExtractWhole, choice, "B: 6000", true},
 		{ExtractWhole, choice, "b: 6000", false}, // a small letter stands alone
+		{ExtractWhole, choice, "b) 6", false},
+		{ExtractWhole, choice, "B)", true},
+		{ExtractWhole, choice, "B:", true},
+		{ExtractWhole, choice, "B}", false},
+		{ExtractWhole, choice, `\text{}B`, true},
+		{ExtractWhole, choice, "(B) 6", true},
+		{ExtractLast, choice, "Not A.\n(B)", true},
+		{ExtractLast, one, "7", true},
+		{ExtractWhole, one, "a", true},
+		{ExtractWhole, one, "@", false}, // before A
+		{ExtractWhole, one, "(", false},
 		{ExtractLast, choice, "The answer is B.", true},
 		{ExtractLast, choice, "The correct answer is option (B).", true},
 		{ExtractLast, choice, "**Answer: B**", true},
@@ -64,6 +79,10 @@ func TestGrade(t *testing.T) {
 		{ExtractLast, float, "2.45", true},
 		{ExtractLast, float, "2.2", false},
 		{ExtractLast, whole, "99", false},
+		{ExtractWhole, whole, "100", true},
+		{ExtractMarked, whole, "3 and 4\n#### 100", true},
+		{ExtractMarked, whole, "100", false},
+		{ExtractBoxed, whole, `7, so \boxed{100} and 8`, true},
 		{ExtractLast, list, `\boxed{20.1, 9.9}`, true},
 		{ExtractLast, list, `\boxed{20.1}`, false},
 	} {
@@ -73,6 +92,55 @@ func TestGrade(t *testing.T) {
 		}
 		if v := grader.Grade(test.task, test.response); v.Equal != test.equal {
 			t.Errorf("%s, %s: %q is %v: %+v", test.mode, test.task.ID, test.response, v.Equal, v)
+		}
+	}
+}
+
+// What a grader says of a response: the reason of its score, whether it could be read, and
+// the text that it took for the answer.
+func TestGradeSays(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("^", mathverify.MaxExtracted+1)
+	number := func(gold string) env.Task { return env.Task{Answer: gold} }
+	choice := env.Task{Answer: "A", Choices: []string{"1/2", "0.5", "3"}}
+	for _, test := range []struct {
+		settings  Settings
+		task      env.Task
+		response  string
+		reason    mathverify.Reason
+		judgement string
+		extracted string
+	}{
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number(" "), "x", mathverify.ReasonNoReference, unreadable, ""},
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number("5"), "", mathverify.ReasonNoAnswer, unreadable, ""},
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number("5"), "five", mathverify.ReasonUnreadable, unreadable, "five"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, number("5"), "5e", mathverify.ReasonEqual, equal, "5"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, number("5"), "5e1", mathverify.ReasonUnreadable, unreadable, "5e1"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, number("-5"), "--5", mathverify.ReasonUnreadable, unreadable, "--5"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, number("5"), "6", mathverify.ReasonUnequal, wrong, "6"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number("a"), strings.Repeat("a", MaxBytes), mathverify.ReasonUnequal, wrong, strings.Repeat("a", mathverify.MaxExtracted)},
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number("a"), strings.Repeat("a", MaxBytes+1), mathverify.ReasonUnreadable, unreadable, strings.Repeat("a", mathverify.MaxExtracted)},
+		{Settings{Verifier: VerifierMath, Extract: ExtractBoxed}, number("5"), "5", mathverify.ReasonNoAnswer, unreadable, ""},
+		{Settings{Verifier: VerifierMath, Extract: ExtractBoxed}, number("5"), `\boxed{6}`, mathverify.ReasonUnequal, wrong, "6"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractBoxed}, number("5"), `\boxed{5}`, mathverify.ReasonEqual, equal, "5"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, number("5"), "^", mathverify.ReasonUnreadable, unreadable, "^"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, number("^ a"), "^ A.", mathverify.ReasonSameText, equal, "^ A."},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, number(long), long, mathverify.ReasonSameText, equal, long[1:]}, // longer than what is kept of it
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, number(long[1:]), long, mathverify.ReasonUnreadable, unreadable, long[1:]},
+		{Settings{Verifier: VerifierExact, Extract: ExtractWhole}, number("a"), "a" + strings.Repeat(" ", 2*mathverify.MaxExtracted) + "b", mathverify.ReasonUnequal, wrong, "a" + strings.Repeat(" ", mathverify.MaxExtracted-1)},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, choice, "A", mathverify.ReasonEqual, equal, "A"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, choice, "C", mathverify.ReasonUnequal, wrong, "C"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, choice, "D", mathverify.ReasonUnequal, wrong, "D"}, // no option
+		{Settings{Verifier: VerifierMath, Extract: ExtractWhole}, choice, "1/2", mathverify.ReasonUnequal, wrong, "1/2"},
+		{Settings{Verifier: VerifierMath, Extract: ExtractBoxed}, choice, "A", mathverify.ReasonNoAnswer, unreadable, ""},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, choice, "it is 3", mathverify.ReasonUnequal, wrong, "3"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractBoxed}, env.Task{Answer: "C", Choices: choice.Choices}, `\boxed{3}`, mathverify.ReasonEqual, equal, "3"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, env.Task{Answer: "False", Form: FormBool}, "No", mathverify.ReasonEqual, equal, "No"},
+		{Settings{Verifier: VerifierExact, Extract: ExtractLast}, env.Task{Answer: "no", Form: FormBool}, "False", mathverify.ReasonUnequal, wrong, "False"},
+	} {
+		grader := must.Get(NewGrader(test.settings))(t)
+		if v := grader.Grade(test.task, test.response); v.Reason != string(test.reason) || judgement(v) != test.judgement || v.Extracted != test.extracted || v.Why == "" {
+			t.Errorf("%+v: %q is %+v, want %q, %s, of %q", test.task, mathverify.Clip(test.response), v, test.reason, test.judgement, test.extracted)
 		}
 	}
 }

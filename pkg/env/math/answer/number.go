@@ -85,14 +85,11 @@ func scanLiteral(s string) (literal, int) {
 		lit.whole, lit.numerator, lit.denominator = "", num, den
 		return lit, at + m
 	}
-	if blanks := spaces(s[at:]); blanks > 0 {
-		if d := digits(s[at+blanks:]); d > 0 {
-			top := s[at+blanks : at+blanks+d]
-			if num, den, m := scanSlash(s[at+blanks+d:], top); m > 0 {
-				lit.numerator, lit.denominator = num, den
-				return lit, at + blanks + d + m
-			}
-		}
+	top := at + spaces(s[at:])
+	over := top + digits(s[top:])
+	if num, den, m := scanSlash(s[over:], s[top:over]); m > 0 {
+		lit.numerator, lit.denominator = num, den
+		return lit, over + m
 	}
 	return lit, at
 }
