@@ -201,6 +201,10 @@ func TestFailures(t *testing.T) {
 		"other versions":               {"* init !18\n" + basic, false, all, at(0), 0, "|18|opening NVML: the driver and its library are of different versions", nil},
 		"no device":                    {"* driver 1\n", false, all, at(0, 1), 0, "|28|finding GPUs: there is no GPU", nil},
 		"counting fails":               {"* count !999 1 1\n" + basic, false, all, at(0), 0, "|999|counting GPUs: an unknown error of the driver", nil},
+		"no events":                    {"* events !999\n" + basic, false, all, at(0), 13, "|999|XID events: an unknown error of the driver", taken{}},
+		"not supported is not asked":   {strings.Replace(basic, "power 1000", "power !3 1000", 1), false, all, at(0, 1), 14, "GPU-aaaa|3|power: not supported by this device", taken{g + monitor.PowerWatts: ""}},
+		"GPM fails once":               {basic + "0 sm_active 50\n0 gpm !999 0*9\n", false, all, at(0, 1, 2), 12, "GPU-aaaa|999|GPM: an unknown error of the driver, GPU-aaaa|0|GPM: again", taken{g + monitor.SMActiveShare: "0.5"}},
+		"GPM of a GPU that is found":   {basic + "0 sm_active 50\n0 lost 0 0 !15 0*100\n", false, all, at(0, 1, 2, 2+again), 12, "GPU-aaaa|15|the device: the GPU is lost: it has fallen off the bus, GPU-aaaa|0|the device: again", taken{}}, // it begins again
 		"not our index":                {basic + "1 uuid GPU-bbbb\n1 memory 1\n", false, index(7), at(0), 0, "|6|GPU 7 of 2 that may be opened: not found, |28|finding GPUs: there is no GPU", nil},
 		"the index behind the last":    {basic + "1 uuid GPU-bbbb\n1 memory 1\n", false, index(2), at(0), 0, "|6|GPU 2 of 2 that may be opened: not found, |28|finding GPUs: there is no GPU", nil},
 		"another's UUID":               {basic, false, monitor.Devices{Tokens: []monitor.Token{{Index: -1, UUID: "GPU-b", GPUInstance: -1}}}, at(0), 0, "GPU-b|6|finding the device: not found, |28|finding GPUs: there is no GPU", nil},
@@ -312,6 +316,13 @@ func TestDevices(t *testing.T) {
 		"instance, old form":    {divided, "MIG-GPU-aaaa/1/0", []string{"MIG-1111-2222"}},
 		"instances of an index": {divided, "0", []string{"MIG-1111-2222", "MIG-3333-4444"}},
 		"another's UUID":        {three, "GPU-dddd", nil},
+		"another's instance":    {divided, "MIG-GPU-aaaa/1/1", nil},
+		"one without a number":  {strings.Replace(divided, "0.0 compute_instance 0\n", "", 1), "MIG-GPU-aaaa/1/0", []string{"MIG-1111-2222"}},
+		"one without a UUID":    {strings.Replace(divided, "0.0 uuid MIG-1111-2222\n", "", 1), "0", []string{"MIG-3333-4444"}},
+		"one that is closed":    {divided + "0.0 open !999\n", "0", []string{"MIG-3333-4444"}},
+		"all are closed":        {divided + "0.0 open !999\n0.1 open !999\n", "0", []string{"GPU-aaaa"}},
+		"MIG is off":            {strings.Replace(divided, "mig 1", "mig 0", 1), "0", []string{"GPU-aaaa"}},
+		"MIG is not known":      {strings.Replace(divided, "mig 1", "mig !999", 1), "0", []string{"GPU-aaaa"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := monitor.DevicesGiven(func(name string) (string, bool) { return c.visible, name == "CUDA_VISIBLE_DEVICES" })
@@ -329,6 +340,10 @@ func TestDevices(t *testing.T) {
 	s := open(t, divided, true, monitor.Devices{All: true})
 	if read(s, zero); len(s.devices) != 1 || s.devices[0].uuid != "GPU-aaaa" {
 		t.Errorf("where the library does not know of MIG: %+v", s.devices)
+	}
+	s = open(t, strings.Replace(divided, "0.0 instance 1\n", "", 1), false, monitor.Devices{All: true})
+	if _, faults := read(s, zero); !slices.Contains(faults, "MIG-1111-2222|3|GPM: not supported by this device") {
+		t.Errorf("an instance without a number has the faults %q", faults)
 	}
 	s = open(t, divided, false, monitor.Devices{All: true})
 	first, _ := read(s, zero)

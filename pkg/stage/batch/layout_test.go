@@ -105,7 +105,7 @@ func TestWeightsOfAStepSumToOne(t *testing.T) {
 // iteration's; with more steps than groups, some have nothing to learn from.
 func TestMiniBatchesAreWholeGroups(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ groups, miniBatches int }{{12, 1}, {12, 3}, {12, 5}, {12, 8}, {5, 8}} {
+	for _, c := range []struct{ groups, miniBatches int }{{12, 1}, {12, 2}, {12, 3}, {12, 5}, {12, 8}, {5, 8}} {
 		miniBatches := c.miniBatches
 		var groups [][]stagetest.Verdict
 		for i := range c.groups {

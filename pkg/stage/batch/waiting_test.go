@@ -126,7 +126,10 @@ func TestBatchOfOneSegment(t *testing.T) {
 	for i, segments := range []string{"0", "1"} {
 		f := stagetest.NewReduction(t, 1, append(centred, "schedule.batch_segments="+segments, "select=[constant_group, {overlong: {mask: true}}]")...)
 		iteration(f, 1, false, []stagetest.Verdict{{Score: 1}, {Finish: "length"}}, stagetest.Scores(1, 0))
-		f.Run()
+		_, metrics := f.Run()
+		if waiting, counted := metrics["waiting"]; waiting != 0 || counted != (i == 1) {
+			t.Errorf("schedule.batch_segments %s: %v segments wait, counted %v", segments, waiting, counted)
+		}
 		for _, path := range []string{f.In.BatchOutput, f.In.LedgerOutput, f.In.StateOutput, f.In.StatsOutput, f.In.PlanOutputs[0].Path} {
 			m, err := seal.Verify(t.Context(), path, seal.Options{})
 			f.Check(err)

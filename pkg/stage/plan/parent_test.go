@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lathe-rl/lathe/pkg/curriculum"
 	"github.com/lathe-rl/lathe/pkg/env"
+	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/shard"
 	"github.com/lathe-rl/lathe/pkg/stage/buffer"
 	"github.com/lathe-rl/lathe/pkg/stage/internal/stagetest"
@@ -83,6 +85,7 @@ func TestParent(t *testing.T) {
 		feedback       string
 	}{
 		{"an attempt", 0, 2, files, "first attempt"},
+		{"a prompt alone", 0, 1, files, ""},
 		{"to its first turn", 1, 4, files, "first turn"},
 		{"to the prompt of its second context", 1, 5, files, "first turn"},
 		{"to its second turn", 1, 6, files, "second turn"},
@@ -111,6 +114,16 @@ func TestParent(t *testing.T) {
 	planned := stagetest.Read[shard.Instance](f.Rig, f.In.PlanOutputs[0].Path)
 	if diff := cmp.Diff(say("user", "assistant", "user"), planned[0].Messages); diff != "" || len(environment.parents) > 0 {
 		t.Errorf("prompt of a first answer with a past (-want +got):\n%s", diff)
+	}
+
+	m, err := seal.Read(t.Context(), f.Path("first-answer.parquet"), seal.Options{})
+	f.Check(err)
+	cited := map[string]int{}
+	for _, input := range m.Inputs {
+		cited[filepath.Base(input.Path)]++
+	}
+	if cited["rollout.parquet"] != 1 || cited["score.parquet"] != 1 {
+		t.Errorf("the plan cites %v; it was read from one rollout and its scores", cited)
 	}
 
 	// A prompt that joins two responses is made from both, each with its own score.

@@ -139,6 +139,11 @@ func TestTrace(t *testing.T) {
 	last.stop, last.finish, last.seconds = "", policy.FinishStop, 2
 	last.tokens[len(last.tokens)-1] = 9
 	rows := trace.Rows(4)
+	blind := &Trace{Stream: trace.Stream, Scaffold: &scriptedSide{}, blind: true}
+	blind.resume(rows, score, func(int32) bool { return false })
+	if told := blind.attempts()[0].Verdict; told == nil || told.Reward != 0 || told.ExecuteSeconds != 3 {
+		t.Errorf("resumed blind, the first attempt's verdict is %+v", told)
+	}
 	again := &Trace{Stream: trace.Stream, Scaffold: &scriptedSide{}}
 	again.resume(rows, score, func(token int32) bool { return token == 9 })
 	if diff := cmp.Diff(rows, again.Rows(4)); diff != "" || again.step != 1 || again.waits != shard.WaitStep || !again.last().closed || again.parts[0].closed {
@@ -327,6 +332,10 @@ func TestStreams(t *testing.T) {
 	contexts, _ := trainingStreams(5, 3, "i", 2)
 	if got, want := contexts(0, 0).Float64(0), rng.New(5, rng.PurposeSample, 3, "i", 2).Float64(0); got != want {
 		t.Errorf("the first context draws %g, the instance's own stream %g", got, want)
+	}
+	measured, _ := evaluationStreams(5, "i", 2)
+	if got, want := measured(3, 0).Float64(0), rng.New(5, rng.PurposeEvaluation, 3, "i", 2).Float64(0); got != want {
+		t.Errorf("the first context of a measured attempt draws %g, the attempt's own stream %g", got, want)
 	}
 }
 

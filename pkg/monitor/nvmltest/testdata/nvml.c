@@ -322,17 +322,19 @@ status nvmlDeviceGetAccountingStats(device *d, unsigned pid, struct { unsigned g
 
 #ifndef LATHE_OLD
 status nvmlDeviceGetMigMode(device *d, unsigned *current, unsigned *pending) {
-	if (!find(d, "mig")) return UNSUPPORTED;
-	*current = *pending = d->instance_count > 0;
-	return OK;
+	double on;
+	status s = next(d, "mig", &on);
+	if (s == OK) *current = *pending = on > 0;
+	return s;
 }
 
 status nvmlDeviceGetMaxMigDeviceCount(device *d, unsigned *to) { *to = d->instance_count; return OK; }
 
 status nvmlDeviceGetMigDeviceHandleByIndex(device *d, unsigned index, device **to) {
 	if (index >= (unsigned)d->instance_count) return NOT_FOUND;
+	double v;
 	*to = &d->instances[index];
-	return OK;
+	return find(*to, "open") ? next(*to, "open", &v) : OK;
 }
 
 NUMBER(nvmlDeviceGetGpuInstanceId, "instance", unsigned)
@@ -340,7 +342,7 @@ NUMBER(nvmlDeviceGetGpuInstanceId, "instance", unsigned)
 NUMBER(nvmlDeviceGetComputeInstanceId, "compute_instance", unsigned)
 
 #ifndef LATHE_OLD
-status nvmlEventSetCreate(device **to) { *to = &library; return OK; }
+status nvmlEventSetCreate(device **to) { double v; *to = &library; return find(&library, "events") ? next(&library, "events", &v) : OK; }
 #endif
 status nvmlEventSetFree(device *set) { (void)set; return OK; }
 status nvmlDeviceRegisterEvents(device *d, unsigned long long types, device *set) { (void)types, (void)set; return find(d, "xid") ? OK : UNSUPPORTED; }
@@ -367,7 +369,7 @@ typedef struct { device *device; } sample;
 status nvmlGpmQueryDeviceSupport(device *d, struct { unsigned version, supported; } *to) { to->supported = find(d, "sm_active") != NULL; return OK; }
 status nvmlGpmSampleAlloc(sample **to) { *to = calloc(1, sizeof(sample)); return OK; }
 status nvmlGpmSampleFree(sample *s) { free(s); return OK; }
-status nvmlGpmSampleGet(device *d, sample *s) { s->device = d; return initialized ? OK : UNINITIALIZED; }
+status nvmlGpmSampleGet(device *d, sample *s) { double v; s->device = d; return find(d, "gpm") ? next(d, "gpm", &v) : initialized ? OK : UNINITIALIZED; }
 
 status nvmlGpmMigSampleGet(device *d, unsigned instance, sample *s) {
 	for (int j = 0; j < d->instance_count; j++) {
