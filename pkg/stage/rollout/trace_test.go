@@ -54,6 +54,12 @@ func (s *scriptedSide) Next(t scaffold.Trace, _ env.Traits) scaffold.Next {
 	return s.next
 }
 
+// refusal is what a program of the user's says of an episode.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == env.ErrOwnProgram }
+
 type scriptedEpisode struct{ *scriptedSide }
 
 func (s scriptedEpisode) Close() error { s.open--; return nil }
@@ -230,6 +236,31 @@ func TestReact(t *testing.T) {
 	if err := trace.start(t.Context(), side); err != nil || texts(trace.last().messages) != "q" || !trace.goingOn {
 		t.Errorf("at the start: %v", err)
 	}
+	// Under a budget each turn waits for its seconds, unless the attempt is over, and none begins
+	// once it is spent.
+	for _, spent := range []bool{false, true} {
+		trace := spoken(side)
+		trace.Scaffold = scaffold.Budget{Scaffold: side, Seconds: 10}
+		if err := trace.open(t.Context(), side, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := trace.react(t.Context(), side); err != nil || trace.waits != shard.WaitTurn || trace.goingOn {
+			t.Errorf("under a budget: %v, waits %q, goes on %t", err, trace.waits, trace.goingOn)
+		}
+		trace.verdicts, trace.taken = map[int]*env.TurnVerdict{1: verdict}, map[int]taken{0: {seconds: 9}}
+		if spent {
+			trace.taken[1] = taken{seconds: 1}
+		}
+		if err := trace.start(t.Context(), side); err != nil || trace.goingOn == spent || trace.waits != "" {
+			t.Errorf("spent %v: %v, waits %q, goes on %t", spent, err, trace.waits, trace.goingOn)
+		}
+		over := &scriptedSide{next: scaffold.Next{Done: true}}
+		trace = spoken(over)
+		trace.Scaffold = scaffold.Budget{Scaffold: over, Seconds: 10}
+		if err := errors.Join(trace.open(t.Context(), over, nil), trace.react(t.Context(), over)); err != nil || trace.waits != "" {
+			t.Errorf("an attempt that is over waits %q: %v", trace.waits, err)
+		}
+	}
 	if got := goingOn([]*Trace{{goingOn: true}, {}, {goingOn: true, failed: side.err}, {goingOn: true, failed: errors.New("down")}}); len(got) != 2 {
 		t.Errorf("%d go on", len(got))
 	}
@@ -279,6 +310,16 @@ func TestBatchMetrics(t *testing.T) {
 		t.Errorf("%d tokens are read again", b.tokens())
 	}
 
+	traces := []*Trace{
+		{failed: errors.New("down"), parts: []*part{{source: shard.LogProbsNone, tries: 3}}},
+		{parts: []*part{{retokenized: true, source: shard.LogProbsServer, tries: 1}, {source: shard.LogProbsNone, tries: 2}}},
+	}
+	counted := map[string]float64{"waiting": 1}
+	addRemoteMetrics(counted, traces)
+	if want := map[string]float64{"waiting": 1, "infra": 1, "retokenized": 1, "without_logprobs": 1}; !reflect.DeepEqual(counted, want) || requests(traces) != 6 {
+		t.Errorf("of a server %v and %g requests", counted, requests(traces))
+	}
+
 	environment := func(text string) error { return &environmentError{"t", errors.New(text)} }
 	for name, c := range map[string]struct {
 		failed       []error
@@ -298,6 +339,16 @@ func TestBatchMetrics(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && (err.Error() != c.says || exitcode.Code(err) != exitcode.Failed) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Where a program of the user's fails all in the same way, another try would, too.
+func TestFailsAgain(t *testing.T) {
+	t.Parallel()
+	own := &Trace{failed: &environmentError{"t", refusal("bad")}}
+	err := tooManyFailed(nil, env.Traits{}, []*Trace{own, own})
+	if exitcode.Code(err) != exitcode.Usage || !strings.HasPrefix(err.Error(), "2 episodes failed in the same way: ") {
+		t.Errorf("%v", err)
 	}
 }
 

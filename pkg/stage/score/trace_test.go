@@ -80,6 +80,17 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("turns %q, want %q; reward %g in %g s", turns, want, got[0].Reward, got[0].ExecuteSeconds)
 	}
 
+	// Under a budget the new turn of a context has its seconds of sampling that no earlier one has.
+	rows[2].GenerateSeconds = 4
+	if got, err = Verdicts(t.Context(), &counter{}, []shard.Instance{{InstanceID: "i", TaskID: "t"}}, rows, before, 100); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{0, 0, 4, 0} {
+		if got[0].Turns[i].GenerateSeconds != want {
+			t.Errorf("turn %d was sampled in %g s, want %g", i, got[0].Turns[i].GenerateSeconds, want)
+		}
+	}
+
 	// Responses are compared by the last message, or all of the last attempt in a transcript,
 	// or the policy's own embedding of the last context.
 	for want, s := range map[string]scorer{
@@ -99,6 +110,23 @@ func TestAttempts(t *testing.T) {
 	v, err = scorer{environment: &counter{}}.trace(t.Context(), env.Task{}, append(rows[:1:1], said(1, 1, "length", "q")), shard.Score{})
 	if err != nil || v.Score.Reward != 1 || v.Score.Outcome != "ok" {
 		t.Errorf("without room for a second attempt: %+v, %v", v, err)
+	}
+}
+
+// What is left of a budget: sampling and programs count, sampling once. By hand: context 0 was
+// sampled in 3 + 2 s, of which a sealed turn has 4, and context 1 in 1 s: 4 + 5 of the turn,
+// and 1 + 1, are 11.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	rows := []shard.Rollout{{GenerateSeconds: 3}, {GenerateSeconds: 2}, {Part: 1, GenerateSeconds: 1}}
+	for _, c := range []struct{ budget, sealed, left float64 }{{20, 4, 9}, {20, 8, 6}, {10, 4, 0}} {
+		before := shard.Score{Turns: []shard.TurnScore{{GenerateSeconds: c.sealed, ExecuteSeconds: 5}}}
+		if left := newClock(c.budget, rows, before).left(); left == nil || *left != c.left {
+			t.Errorf("of %g s, with %g of a turn, %v are left, want %g", c.budget, c.sealed, left, c.left)
+		}
+	}
+	if left := newClock(0, rows, shard.Score{}).left(); left != nil {
+		t.Errorf("without a budget %g s are left", *left)
 	}
 }
 
@@ -135,10 +163,12 @@ func TestGather(t *testing.T) {
 		return verdict{Score: shard.Score{Outcome: outcome, Reward: reward, ExecuteSeconds: 2}, Judged: true, Reason: "r"}
 	}
 	ended := said(0, 0, "stop", "q", "a")
-	_, got := gather([][]shard.Rollout{{waits}, {ended}, {ended}, {waits}}, []verdict{row("wrong", 7), row("ok", 1), row("wrong", -3), row("infra", 0)})
+	failed := row("infra", 0)
+	failed.Judged = false
+	_, got := gather([][]shard.Rollout{{waits}, {ended}, {ended}, {waits}}, []verdict{row("wrong", 7), row("ok", 1), row("wrong", -3), failed})
 	want := map[string]float64{
 		"waiting": 1, "responses": 3, "outcome_ok": 1, "outcome_wrong": 1, "outcome_infra": 1, "reward_sum": -2, "execute_seconds": 6,
-		MetricRewardMin: -3, MetricRewardMax: 1, MetricReason + "r": 3,
+		MetricRewardMin: -3, MetricRewardMax: 1, MetricReason + "r": 2,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("metrics %v, want %v", got, want)

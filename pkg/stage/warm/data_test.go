@@ -88,9 +88,14 @@ func TestRowsRefused(t *testing.T) {
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "sums.jsonl:2: the row has ") {
 		t.Errorf("a row that does not fit: %v", err)
 	}
-	s.WarmStart.Data.Overlong = "skip"
-	if _, err := warm.CheckData(s, r.Env, "", r.Dir); err != nil {
-		t.Errorf("with such rows left out: %v", err)
+	s.WarmStart.Data.Overlong, s.WarmStart.Data.TestShare = "skip", 0
+	inputs, err = warm.CheckData(s, r.Env, "", r.Dir)
+	must.Do(t, err)
+	logged := ""
+	r.Job.Log = func(format string, args ...any) { logged += fmt.Sprintf(format, args...) + "\n" }
+	_, err = warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
+	if want := "warm start: 2 rows to learn from, 0 held out, 1 left out as too long, "; err != nil || !strings.HasPrefix(logged, want) {
+		t.Errorf("with such rows left out: %v, logged %q", err, logged)
 	}
 	held := fmt.Sprintf(`{"q": %q, "solution": "2"}`+"\n", r.Env.Set().Tasks(env.Test)[0].Question)
 	must.Do(t, os.WriteFile(file, []byte(strings.Repeat(held, 3)), 0o666))

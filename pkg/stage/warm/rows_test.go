@@ -39,6 +39,7 @@ func TestLearn(t *testing.T) {
 	}{
 		{supervised.Completion, "uaua", 0, []int{4, 5, 10, 11}},
 		{supervised.Completion, "uaua", 3, []int{10, 11}},
+		{supervised.Completion, "aua", 1, []int{7, 8}},
 		{supervised.Completion, "uauaua", 3, []int{10, 11, 16, 17}},
 		{supervised.Last, "uaua", 0, []int{10, 11}},
 		{supervised.Last, "uauaua", 3, []int{16, 17}},

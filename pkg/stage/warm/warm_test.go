@@ -62,6 +62,16 @@ func (p plainAnswers) Demonstration(task env.Task, kind shard.Kind, stream rng.S
 	return p.Env.Demonstration(task, kind, stream)
 }
 
+// revisions is an environment that demonstrates no first answers.
+type revisions struct{ env.Env }
+
+func (r revisions) Demonstration(task env.Task, kind shard.Kind, stream rng.Stream) ([]shard.Message, bool, error) {
+	if kind == shard.KindInitial {
+		return nil, false, nil
+	}
+	return r.Env.Demonstration(task, kind, stream)
+}
+
 // What is to be learned from and cannot be demonstrated is refused by the setting that asks
 // for it, before anything is made.
 func TestCheckDemonstrations(t *testing.T) {
@@ -88,6 +98,39 @@ func TestCheckDemonstrations(t *testing.T) {
 		_, again := warm.Run(r.Context(), r.Job, own, plainAnswers{r.Env}, warm.Inputs{Chunk: 1, LastStep: min(1, c.steps), PolicyOutput: filepath.Join(t.TempDir(), "policy")})
 		if (again == nil) != (err == nil) || err != nil && !strings.Contains(again.Error(), c.says) {
 			t.Errorf("%+v: when run %v, when checked %v", c, again, err)
+		}
+	}
+}
+
+// First answers are asked for where the other kinds leave a share to them.
+func TestCheckRevisions(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t)
+	own := warm.SettingsOf(r.Recipe)
+	for diverge, refused := range map[float64]bool{0.5: false, 0.25: true} {
+		own.WarmStart.Improve, own.WarmStart.Diverge = 0.5, diverge
+		if err := warm.CheckDemonstrations(revisions{r.Env}, own); (err != nil) != refused {
+			t.Errorf("improve 0.5, diverge %g: %v", diverge, err)
+		}
+	}
+}
+
+// A policy of another run is cited where its digest is known, and refused where it has another.
+// A checkpoint without steps reads no pool.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t)
+	s := warm.SettingsOf(r.Recipe)
+	first, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, PolicyOutput: r.Path("first"), Pool: r.Path("no pool")})
+	r.Check(err)
+	s.Policy.New, s.Policy.Path = nil, r.Path("first")
+	for sha256, c := range map[string]struct {
+		cited int
+		says  string
+	}{"": {0, ""}, first.ContentSHA256: {1, ""}, first.ContentSHA256[1:]: {0, "has changed since the run was made: content sha256 " + first.ContentSHA256}} {
+		m, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, Source: r.Path("first"), SourceSHA256: sha256, PolicyOutput: r.Path("second" + sha256)})
+		if len(m.Inputs) != c.cited || (err == nil) != (c.says == "") || err != nil && (exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("digest %q: %d inputs, %v", sha256, len(m.Inputs), err)
 		}
 	}
 }
