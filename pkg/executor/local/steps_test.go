@@ -3,6 +3,7 @@ package local
 import (
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
@@ -121,5 +122,27 @@ func TestStepCommand(t *testing.T) {
 	cmd = stepStarter{srun: "srun", site: site}.command(array, 5)
 	if got := strings.Join(cmd.Args, " "); !strings.Contains(got, "--gres=none") || strings.Contains(got, "--mem") {
 		t.Errorf("a step without GPUs would take those of the allocation: %s", got)
+	}
+}
+
+// How srun says that its task has ended: by the task's exit code, by 128 and the signal that
+// ended it, or by a signal of its own. Exit code 128 is no signal.
+func TestStepEnded(t *testing.T) {
+	t.Parallel()
+	exited := func(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) }
+	for _, c := range []struct {
+		status syscall.WaitStatus
+		code   int
+		signal syscall.Signal
+	}{
+		{exited(0), 0, 0},
+		{exited(3), 3, 0},
+		{exited(128), 128, 0},
+		{exited(137), -1, syscall.SIGKILL},
+		{syscall.WaitStatus(syscall.SIGTERM), -1, syscall.SIGTERM},
+	} {
+		if code, signal := (stepStarter{}).ended(c.status); code != c.code || signal != c.signal {
+			t.Errorf("status %x: exit code %d, signal %d; want %d and %d", c.status, code, signal, c.code, c.signal)
+		}
 	}
 }
