@@ -73,11 +73,9 @@ func Compact(ctx context.Context, v *survey.Inventory, finished, dry bool, a sea
 			}
 		}
 		if len(said[n]) > 1 {
-			fewer := len(said[n]) - 1
-			if !dry {
-				if fewer, err = logs.Join(v.Dir, n, said[n], a); err != nil {
-					return result, fmt.Errorf("compacting %s: %w", n, err)
-				}
+			fewer, err := logs.Join(v.Dir, n, said[n], dry, a)
+			if err != nil {
+				return result, fmt.Errorf("compacting %s: %w", n, err)
 			}
 			result.Fewer += fewer
 		}

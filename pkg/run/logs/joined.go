@@ -95,9 +95,9 @@ func Loose(d graph.Dir) (map[graph.Node][]string, error) {
 }
 
 // Join puts logs of a node's tasks into one file and removes them; those that are joined
-// already stay in it. It returns how many there are fewer. A kill in between leaves logs
-// twice, and the next Join removes them.
-func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int, err error) {
+// already stay in it. It returns how many there are fewer, or in a dry run would be. A kill in
+// between leaves logs twice, and the next Join removes them.
+func Join(d graph.Dir, n graph.Node, names []string, dry bool, a seal.Attempt) (fewer int, err error) {
 	path := joined(d, n)
 	before, err := parts(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -135,6 +135,13 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 		content[name] = fmt.Appendf(nil, headerForm, name, len(text), info.ModTime().UTC().Format(time.RFC3339))
 		content[name] = append(append(content[name], text...), '\n')
 	}
+	joins := len(names)
+	if !there {
+		joins--
+	}
+	if dry {
+		return joins, nil
+	}
 	whole = nil
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		whole = append(whole, content[name]...)
@@ -147,11 +154,7 @@ func Join(d graph.Dir, n graph.Node, names []string, a seal.Attempt) (fewer int,
 			return fewer, fmt.Errorf("joining logs: %w", err)
 		}
 	}
-	fewer = len(names)
-	if !there {
-		fewer--
-	}
-	return fewer, nil
+	return joins, nil
 }
 
 // Split puts every joined log back into a file of its own, and returns how many files

@@ -39,8 +39,10 @@ func TestJoin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fewer, err := Join(d, n, loose[n], seal.Attempt{Host: "a"}); err != nil || fewer != want {
-			t.Fatalf("%d files fewer, want %d: %v", fewer, want, err)
+		for _, dry := range []bool{true, false} {
+			if fewer, err := Join(d, n, loose[n], dry, seal.Attempt{Host: "a"}); err != nil || fewer != want {
+				t.Fatalf("dry %v: %d files fewer, want %d: %v", dry, fewer, want, err)
+			}
 		}
 	}
 	for i := range 3 {
@@ -85,7 +87,7 @@ func TestJoinElsewhere(t *testing.T) {
 	const left = "score-000003-00001.0.log"
 	put(t, d, map[string]string{left: "x"})
 	n := graph.Node{Stage: graph.StageScore, Iteration: 3}
-	if fewer, err := Join(d, n, []string{left, "score-000003-00002.0.log"}, seal.Attempt{Host: "a"}); fewer != 0 || err != nil {
+	if fewer, err := Join(d, n, []string{left, "score-000003-00002.0.log"}, false, seal.Attempt{Host: "a"}); fewer != 0 || err != nil {
 		t.Errorf("%d fewer, %v", fewer, err)
 	}
 	if names, _ := os.ReadDir(d.Logs()); len(names) != 1 {
@@ -114,7 +116,7 @@ func TestJoinedDamage(t *testing.T) {
 				t.Errorf("%q, %+v: %v", content, c.f, err)
 			}
 		}
-		fewer, err := Join(d, n, []string{"score-000003-00001.0.log"}, seal.Attempt{Host: "a"})
+		fewer, err := Join(d, n, []string{"score-000003-00001.0.log"}, false, seal.Attempt{Host: "a"})
 		if whole != (err == nil) || whole && fewer != 1 || !whole && exitcode.Code(err) != exitcode.Data {
 			t.Errorf("%q: %d files fewer, %v", content, fewer, err)
 		}
@@ -177,7 +179,7 @@ func TestJoinRefuses(t *testing.T) {
 	_, loose := Loose(d)
 	_, split := Split(d, seal.Attempt{})
 	_, sizes := Sizes(d, Filter{})
-	_, join := Join(d, n, nil, seal.Attempt{})
+	_, join := Join(d, n, nil, false, seal.Attempt{})
 	for i, err := range []error{loose, split, sizes, join} {
 		if err == nil {
 			t.Errorf("%d: a file is taken for the folder of logs", i)
@@ -186,11 +188,11 @@ func TestJoinRefuses(t *testing.T) {
 	d = graph.Dir(t.TempDir())
 	put(t, d, map[string]string{"score-000003-00001.0.log": "x", "folder.log/a": ""})
 	for _, name := range []string{"folder.log", "a\x00b"} {
-		if fewer, err := Join(d, n, []string{"score-000003-00001.0.log", name}, seal.Attempt{}); fewer != 0 || err == nil || !strings.HasPrefix(err.Error(), "joining logs: ") {
+		if fewer, err := Join(d, n, []string{"score-000003-00001.0.log", name}, false, seal.Attempt{}); fewer != 0 || err == nil || !strings.HasPrefix(err.Error(), "joining logs: ") {
 			t.Errorf("%q: %d files fewer, %v", name, fewer, err)
 		}
 	}
-	if fewer, err := Join(d, n, []string{"score-000003-00001.0.log"}, seal.Attempt{}); fewer != 0 || err != nil { // one file becomes one
+	if fewer, err := Join(d, n, []string{"score-000003-00001.0.log"}, false, seal.Attempt{}); fewer != 0 || err != nil { // one file becomes one
 		t.Errorf("%d files fewer, %v", fewer, err)
 	}
 	// With the joined file, of 66 bytes, it is one byte more than what is joined.
@@ -198,7 +200,7 @@ func TestJoinRefuses(t *testing.T) {
 	if err := os.Truncate(filepath.Join(d.Logs(), "score-000003-00002.0.log"), 256<<20-66+1); err != nil {
 		t.Fatal(err)
 	}
-	if fewer, err := Join(d, n, []string{"score-000003-00002.0.log"}, seal.Attempt{}); fewer != 0 || err != nil {
+	if fewer, err := Join(d, n, []string{"score-000003-00002.0.log"}, false, seal.Attempt{}); fewer != 0 || err != nil {
 		t.Errorf("%d files fewer, %v", fewer, err)
 	}
 	if names, _ := os.ReadDir(d.Logs()); len(names) != 3 {

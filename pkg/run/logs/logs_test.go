@@ -209,7 +209,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := runtest.Node(graph.StageRollout, 1)
-	if _, err := Join(b.Dir, n, loose[n], seal.AttemptFromEnv()); err != nil {
+	if _, err := Join(b.Dir, n, loose[n], false, seal.AttemptFromEnv()); err != nil {
 		t.Fatal(err)
 	}
 	log("rollout-000001-00000.0.log", 90) // a kill left it
