@@ -62,6 +62,26 @@ func TestRowsOfFiles(t *testing.T) {
 	}
 }
 
+// Rows that a policy of another run learns from have to fit its context.
+func TestRowsOfASource(t *testing.T) {
+	t.Parallel()
+	r, s, inputs, _ := ofRows(t)
+	_, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("source")})
+	must.Do(t, err)
+	s.Policy.New = nil
+	in := warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, Source: r.Path("source"), PolicyOutput: r.Path("policy")}
+	if m, err := warm.Run(r.Context(), r.Job, s, r.Env, in); err != nil || m.Metrics["optimizer_steps"] != 1 {
+		t.Errorf("%v, %v", m.Metrics, err)
+	}
+	config, err := os.ReadFile(r.Path("source/config.json"))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(r.Path("source/config.json"), []byte(strings.Replace(string(config), `"max_position_embeddings": 128`, `"max_position_embeddings": 3`, 1)), 0o666))
+	in.PolicyOutput = r.Path("short")
+	if _, err := warm.Run(r.Context(), r.Job, s, r.Env, in); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "and the policy takes 3") {
+		t.Errorf("in a context of 3 tokens: %v", err)
+	}
+}
+
 // Passes over the rows end the warm start before its last step: one epoch of 32 rows in
 // batches of 8 is 4 steps.
 func TestRowsByEpochs(t *testing.T) {
@@ -96,6 +116,10 @@ func TestRowsRefused(t *testing.T) {
 	_, err = warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
 	if want := "warm start: 2 rows to learn from, 0 held out, 1 left out as too long, "; err != nil || !strings.HasPrefix(logged, want) {
 		t.Errorf("with such rows left out: %v, logged %q", err, logged)
+	}
+	must.Do(t, os.WriteFile(file, []byte(strings.Repeat(long, 3)), 0o666))
+	if _, err := warm.CheckData(s, r.Env, "", r.Dir); exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "every row has more than the 128 tokens") {
+		t.Errorf("rows that are all too long: %v", err)
 	}
 	held := fmt.Sprintf(`{"q": %q, "solution": "2"}`+"\n", r.Env.Set().Tasks(env.Test)[0].Question)
 	must.Do(t, os.WriteFile(file, []byte(strings.Repeat(held, 3)), 0o666))

@@ -8,8 +8,11 @@ import (
 	"github.com/lathe-rl/lathe/pkg/chat"
 	"github.com/lathe-rl/lathe/pkg/env"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/recipe"
 	"github.com/lathe-rl/lathe/pkg/shard"
+	"github.com/lathe-rl/lathe/pkg/shares"
 	"github.com/lathe-rl/lathe/pkg/supervised"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // speller is a chat of one token for each message and one before it.
@@ -91,5 +94,69 @@ func TestLeaveOut(t *testing.T) {
 	r.leaveOut([]env.Task{{Question: long}, {Question: "1+1="}})
 	if len(r.Train) != 3 || r.held != 2 || r.Train[0].Messages[0].Content != "11+1=" {
 		t.Errorf("%d left out: %v stay", r.held, r.Train)
+	}
+}
+
+// namer is a chat whose tokens are the ids of the tasks that are demonstrated.
+type namer struct{ chat.Chat }
+
+func (namer) Demonstrate(conversation []shard.Message) (ids []int32, mask []bool, err error) {
+	return []int32{int32(conversation[0].Content[0])}, []bool{true}, nil
+}
+
+// Of several environments each has its share of the demonstrations over steps that follow each
+// other: of 2:1:1 in steps of 3, twelve are 6, 3 and 3, in whatever step one begins.
+func TestSharesOfSteps(t *testing.T) {
+	t.Parallel()
+	d := demonstrator{Settings: Settings{Seed: 7, WarmStart: recipe.WarmStart{Batch: 3}}, environment: asked{}, shares: shares.New([]float64{2, 1, 1}), chat: namer{}}
+	for _, id := range []string{"a", "b", "c"} {
+		d.tasks = append(d.tasks, []env.Task{{ID: id}})
+	}
+	for first := range 5 {
+		counts := map[int32]int{}
+		for step := first; step < first+4; step++ {
+			b, err := d.batch(step)
+			if err != nil || b.targets != 3 || b.tokens != 3 || len(b.sequences) != 3 {
+				t.Fatalf("step %d: %d targets in %d tokens of %d sequences, %v", step, b.targets, b.tokens, len(b.sequences), err)
+			}
+			for _, s := range b.sequences {
+				counts[s.TokenIDs[0]]++
+			}
+		}
+		if counts['a'] != 6 || counts['b'] != 3 || counts['c'] != 3 {
+			t.Errorf("steps %d to %d demonstrate %v", first, first+3, counts)
+		}
+	}
+}
+
+// ofSet is an environment that is asked for its tasks alone.
+type ofSet struct {
+	env.Env
+	of *env.TaskSet
+}
+
+func (o ofSet) Set() *env.TaskSet { return o.of }
+
+// A tokenizer is trained on the environment's own texts, or on the problems for want of any; it
+// ends a response with the first special token after the assistant's message.
+func TestNewTokenizer(t *testing.T) {
+	t.Parallel()
+	set := env.NewTaskSet("e")
+	set.Add(env.Task{ID: "t", Question: "q", Answer: "a"}, env.Facts{Split: env.Train})
+	environment := ofSet{of: set}
+	for _, c := range []struct{ own, want []string }{{nil, []string{"q", "a"}}, {[]string{}, []string{"q", "a"}}, {[]string{"o"}, []string{"o"}}} {
+		if set.Texts = nil; c.own != nil {
+			set.Texts = func() []string { return c.own }
+		}
+		if got := trainingTexts(environment); !slices.Equal(got, c.want) {
+			t.Errorf("own texts %q: %q, want %q", c.own, got, c.want)
+		}
+	}
+	p := recipe.Policy{New: &recipe.NewPolicy{Tokenizer: "bytes"}}
+	for suffix, want := range map[string]string{"<|end|>": "<|end|>", "<|end|><|next|>": "<|end|>", "\n": ""} {
+		tok, err := newTokenizer(p, environment, tokenizer.ChatFormat{AssistantPrefix: "<|a|>", AssistantSuffix: suffix})
+		if err != nil || tok.Roles().EOS != want || tok.Roles().Pad != want {
+			t.Errorf("suffix %q: roles %+v, %v", suffix, tok.Roles(), err)
+		}
 	}
 }
