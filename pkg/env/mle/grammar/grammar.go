@@ -130,14 +130,13 @@ func (p Program) Fixed() Program {
 // Changed is the program with another family or other features, each with equal
 // probability, and no slip. Draws as of Draw.
 func (p Program) Changed(stream rng.Stream, at uint64) Program {
-	other := Draw(p.Metric, 0, stream, at)
+	other := Draw(p.Metric, 0, stream, at) // with no slip
 	if stream.Float64(at+5) < 0.5 {
 		other.Model, other.Setting = p.Model, p.Setting
 		other.Features = (p.Features + 1 + stream.IntN(at+6, len(features)-1)) % len(features)
 	} else {
 		other.Features = p.Features
 	}
-	other.Bug = ""
 	return other
 }
 

@@ -102,6 +102,19 @@ func TestDraw(t *testing.T) {
 	})
 }
 
+// TestDrawn: what a stream draws never changes, or runs could not be made again. A change draws
+// features and keeps the model and setting, or the other way round.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	stream := rng.New(7, rng.PurposeTest, 0, "", 0)
+	for i := range uint64(24) {
+		p := Draw("rmse", 0.5, stream, 20*i)
+		fmt.Fprintf(&got, "%+v\n  changed %+v\n", p, p.Changed(stream, 20*i+8))
+	}
+	golden.Check(t, "testdata/draws.txt", got.String())
+}
+
 // runner runs programs, each in its folder, in one interpreter: to import scikit-learn takes longer than they do. It says
 // of each what ended it, if anything, and what it printed.
 const runner = `import contextlib, io, json, os, sys
