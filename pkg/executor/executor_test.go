@@ -20,6 +20,9 @@ func TestLogNames(t *testing.T) {
 		{Array{Stage: "rollout", Iteration: 1}, 7, "/r/logs/rollout-000001-00007.0.log"},
 		{Array{Stage: "learn", Iteration: 12, Attempt: 3}, 0, "/r/logs/learn-000012-00000.3.log"},
 		{Array{Stage: "learn", Iteration: 12, Step: 2}, 0, "/r/logs/learn-000012-step002-00000.0.log"},
+		{Array{Stage: "learn", Iteration: 12, Step: 1}, 0, "/r/logs/learn-000012-step001-00000.0.log"},
+		{Array{Stage: "score", Iteration: 12, Wave: 1}, 0, "/r/logs/score-000012-w01-00000.0.log"},
+		{Array{Stage: "reduce", Iteration: 12}, 0, "/r/logs/reduce-000012-step000-00000.0.log"},
 		{Array{Stage: "gradient", Iteration: 12}, 100000, "/r/logs/gradient-000012-step000-100000.0.log"},
 	} {
 		c.array.LogDir = "/r/logs"
@@ -85,11 +88,16 @@ func TestCauseOf(t *testing.T) {
 		if cause != c.want {
 			t.Errorf("exit code %d, signal %d is %s, want %s", c.code, c.signal, cause, c.want)
 		}
-		if evidence == "" {
-			t.Errorf("exit code %d, signal %d has no evidence", c.code, c.signal)
+		if evidence == "" || strings.Contains(evidence, "panic") != (c.code == 2) {
+			t.Errorf("exit code %d, signal %d has the evidence %q", c.code, c.signal, evidence)
 		}
 		if c.signal == 0 && c.want != CauseFailed && c.want.ExitCode() != c.code {
 			t.Errorf("cause %s has exit code %d, want %d", c.want, c.want.ExitCode(), c.code)
+		}
+	}
+	for signal, want := range map[syscall.Signal]string{syscall.SIGUSR2: "SIGUSR2", syscall.SIGKILL: "SIGKILL", 63: "signal 63"} {
+		if got := SignalName(signal); got != want {
+			t.Errorf("signal %d is named %q, want %q", signal, got, want)
 		}
 	}
 	if code := CauseNodeFail.ExitCode(); code != exitcode.Failed {

@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/lathe-rl/lathe/pkg/internal/golden"
 	"github.com/lathe-rl/lathe/pkg/rng"
 )
 
@@ -70,10 +74,14 @@ func TestRealProblems(t *testing.T) {
 }
 
 // Every generated problem is one that the same solver reads, with its answer,
-// within the lengths of the dataset.
+// within the lengths of the dataset. What a stream draws, and how it is worked, never
+// changes, or runs could not be made again: the golden file has a checksum of each module's
+// problems, and that of package generate has some in full.
 func TestMake(t *testing.T) {
 	t.Parallel()
+	var drawn strings.Builder
 	for _, module := range Modules() {
+		sum := crc32.NewIEEE()
 		for level := 1; level <= 9; level++ {
 			for sample := range 200 {
 				p := Make(module, level, rng.New(5, rng.PurposeTest, level, module, sample))
@@ -84,7 +92,11 @@ func TestMake(t *testing.T) {
 				if len(p.Question) > maxQuestion || len(p.Answer) > maxAnswer {
 					t.Errorf("%s level %d: %s: %q is too long", module, level, p.Question, p.Answer)
 				}
+				steps, worked, ok := Work(p.Question)
+				fmt.Fprintln(sum, p.Question, p.Answer, steps, worked, ok)
 			}
 		}
+		fmt.Fprintf(&drawn, "%s %08x\n", module, sum.Sum32())
 	}
+	golden.Check(t, "testdata/drawn.txt", drawn.String())
 }
