@@ -45,6 +45,7 @@ func TestLearn(t *testing.T) {
 		{supervised.Completion, "aua", 1, []int{7, 8}},
 		{supervised.Completion, "uauaua", 3, []int{10, 11, 16, 17}},
 		{supervised.Last, "uaua", 0, []int{10, 11}},
+		{supervised.Last, "uaa", 0, []int{7, 8}},
 		{supervised.Last, "uauaua", 3, []int{16, 17}},
 		{supervised.All, "ua", 1, []int{1, 2, 3, 4, 5}},
 	} {

@@ -224,7 +224,7 @@ func TestStopLoss(t *testing.T) {
 	}
 	second, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 2, FirstStep: 50, LastStep: 100, Policy: r.Path("1"), Optimizer: r.Path("1.optim"), PolicyOutput: r.Path("2")})
 	r.Check(err)
-	if second.Metrics["optimizer_steps"] != 0 || second.Metrics["recent_loss_sum"] != sum || len(second.Inputs) != 2 || second.Inputs[0].ContentSHA256 != first.ContentSHA256 {
+	if second.Metrics["optimizer_steps"] != 0 || second.Metrics["recent_loss_sum"] != sum || second.PolicyVersion != 0 || len(second.Inputs) != 2 || second.Inputs[0].ContentSHA256 != first.ContentSHA256 {
 		t.Errorf("after it: %v from %v", second.Metrics, second.Inputs)
 	}
 }
