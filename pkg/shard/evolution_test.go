@@ -19,7 +19,7 @@ import (
 func other[T any](t testing.TB, schema string, rows ...T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	var options []parquet.WriterOption
+	options := []parquet.WriterOption{parquet.MaxRowsPerRowGroup(300)}
 	if schema != "" {
 		options = append(options, parquet.KeyValueMetadata(codec.SchemaKey, schema))
 	}

@@ -89,3 +89,13 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("schemas %s", strings.Join(got, " "))
 	}
 }
+
+// TestUntrained: what is masked is counted apart from what is dropped for the same reason.
+func TestUntrained(t *testing.T) {
+	t.Parallel()
+	for fate, want := range map[Fate]string{FateMasked: "overlong (masked)", FateDropped: "overlong"} {
+		if got := (LedgerRow{Fate: string(fate), Reason: "overlong"}).Untrained(); got != want {
+			t.Errorf("%s: %q, want %q", fate, got, want)
+		}
+	}
+}
