@@ -93,9 +93,9 @@ func TestSchemas(t *testing.T) {
 // TestUntrained: what is masked is counted apart from what is dropped for the same reason.
 func TestUntrained(t *testing.T) {
 	t.Parallel()
-	for fate, want := range map[Fate]string{FateMasked: "overlong (masked)", FateDropped: "overlong"} {
-		if got := (LedgerRow{Fate: string(fate), Reason: "overlong"}).Untrained(); got != want {
-			t.Errorf("%s: %q, want %q", fate, got, want)
+	for disposition, want := range map[Fate]string{FateMasked: "overlong (masked)", FateDropped: "overlong"} {
+		if got := (LedgerRow{Fate: string(disposition), Reason: "overlong"}).Untrained(); got != want {
+			t.Errorf("%s: %q, want %q", disposition, got, want)
 		}
 	}
 }

@@ -128,6 +128,9 @@ func Join(d graph.Dir, n graph.Node, names []string, dry bool, a seal.Attempt) (
 		if total += int(info.Size()); total > mostJoined {
 			return fewer, nil
 		}
+		if dry {
+			continue
+		}
 		text, err := plainfile.ReadWhole(from)
 		if err != nil {
 			return fewer, fmt.Errorf("joining logs: %w", err)
