@@ -69,6 +69,20 @@ func Open(folder string) (*Task, error) {
 }
 
 func open(folder string) (*Task, error) {
+	t, err := openConfig(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{t.findPublic, t.readDescription, t.readGrader, t.readSample, func() error { return t.lookAtPublic(time.Now()) }} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// openConfig is the task of a folder as its task.yaml alone says it.
+func openConfig(folder string) (*Task, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -93,11 +107,6 @@ func open(folder string) (*Task, error) {
 	}
 	if t.Name == "" {
 		t.Name = filepath.Base(folder)
-	}
-	for _, step := range []func() error{t.findPublic, t.readDescription, t.readGrader, t.readSample, func() error { return t.lookAtPublic(time.Now()) }} {
-		if err := step(); err != nil {
-			return nil, err
-		}
 	}
 	return t, nil
 }
@@ -354,7 +363,12 @@ func Find(folders, names []string) (tasks []*Task, notes []string, err error) {
 			return nil, nil, err
 		}
 		for _, path := range paths {
-			if len(names) > 0 && !config.Matches(filepath.Base(path), names) {
+			// A task.yaml that cannot be read is its task's fault, and no concern of others.
+			name := filepath.Base(path)
+			if t, err := openConfig(path); err == nil {
+				name = t.Name
+			}
+			if len(names) > 0 && !config.Matches(name, names) {
 				continue
 			}
 			t, err := Open(path)
@@ -369,7 +383,7 @@ func Find(folders, names []string) (tasks []*Task, notes []string, err error) {
 			}
 			byName[t.Name] = t.Folder
 			for _, name := range names {
-				used[name] = used[name] || config.Matches(filepath.Base(path), []string{name})
+				used[name] = used[name] || config.Matches(t.Name, []string{name})
 			}
 			tasks = append(tasks, t)
 		}

@@ -450,6 +450,16 @@ func TestFind(t *testing.T) {
 	if tasks, notes, err = Find([]string{rename, filepath.Dir(one)}, []string{"seeds", "c*", "corn"}); err != nil || len(tasks) != 2 || notes != nil {
 		t.Errorf("the first of a folder named twice: %d tasks, notes %q, %v", len(tasks), notes, err)
 	}
+	// A task is chosen by its name, whatever its folder is called; what others' files say is no concern.
+	named := files()
+	named[FileName] = "name: barley\n" + named[FileName]
+	barley := write(t, named)
+	if err := os.WriteFile(filepath.Join(rename, FileName), []byte("["), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if tasks, _, err = Find([]string{barley, rename}, []string{"bar*"}); err != nil || len(tasks) != 1 || tasks[0].Name != "barley" {
+		t.Errorf("by the name in its task.yaml: %d tasks, %v; want barley", len(tasks), err)
+	}
 	for _, c := range []struct {
 		folders, names []string
 		code           int
@@ -457,6 +467,8 @@ func TestFind(t *testing.T) {
 	}{
 		{[]string{one}, []string{"wheat", "seeds", "barley", "wheat"}, exitcode.Usage, "there is no task \"barley\", \"wheat\" in " + one},
 		{[]string{one}, []string{"wheat"}, exitcode.Usage, "there is no task \"wheat\""},
+		{[]string{barley}, []string{"seeds"}, exitcode.Usage, "there is no task \"seeds\""},
+		{[]string{rename}, []string{"corn"}, exitcode.Data, "corn"},
 		{[]string{t.TempDir()}, nil, exitcode.Data, "has no task"},
 		{[]string{filepath.Join(one, "nowhere")}, nil, exitcode.Data, "no such file"},
 	} {
