@@ -12,12 +12,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/explain"
+	"github.com/lathe-rl/lathe/pkg/stage/plan"
 )
 
 // ExplainOptions are those of lathe explain.
 type ExplainOptions struct {
 	Run       string // folder
-	Iteration int
+	Iteration *int   // nil for that of the id
 	Instance  string // id, in the iteration's plan
 	JSON      bool
 }
@@ -25,13 +26,13 @@ type ExplainOptions struct {
 func explainCommand() *cli.Command {
 	var o ExplainOptions
 	return cmdline.Help{
-		Example: "lathe explain runs/quickstart --iter 2 --instance i000002-000005",
+		Example: "lathe explain runs/quickstart --instance i000002-000005",
 		Exits:   cmdline.Exits(exitcode.Data, exitcode.Stopped),
 	}.Command(&cli.Command{
 		Name: "explain", Usage: "print why an instance was sampled, its probability and its parent attempt", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iter", Aliases: []string{"iteration"}, Usage: "iteration `K`, from 1", DefaultText: cmdline.NoDefault, Destination: &o.Iteration},
-			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance in the iteration's plan, such as i000002-000005", Destination: &o.Instance},
+			cmdline.NumberFlag("iter", "iteration `K`, from 1; default: that of the ID", &o.Iteration, "iteration"),
+			&cli.StringFlag{Name: "instance", Usage: "`ID` of the instance, such as i000002-000005; lathe samples prints them", Destination: &o.Instance},
 			cmdline.JSONFlag(&o.JSON),
 		},
 		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Explain(c.Context, c.App.Writer, o) }),
@@ -43,11 +44,18 @@ func Explain(ctx context.Context, out io.Writer, o ExplainOptions) error {
 	if err := cmdline.Required("instance", o.Instance); err != nil {
 		return err
 	}
+	iteration := plan.IterationOf(o.Instance)
+	switch {
+	case o.Iteration != nil:
+		iteration = *o.Iteration
+	case iteration == 0:
+		return exitcode.Usagef("the ID %q does not name its iteration, as i000002-000005 does: set --iter", o.Instance)
+	}
 	opened, err := openRun(ctx, o.Run)
 	if err != nil {
 		return err
 	}
-	explained, err := explain.Explain(ctx, opened, o.Iteration, o.Instance)
+	explained, err := explain.Explain(ctx, opened, iteration, o.Instance)
 	if err != nil {
 		return err
 	}

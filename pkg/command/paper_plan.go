@@ -86,7 +86,7 @@ func paperPlan(out io.Writer, jobs, name string, items []string) error {
 			for _, path := range recipes {
 				run, there := known[path]
 				if !there {
-					if run, err = plan(path); err != nil {
+					if run, err = estimateRun(path); err != nil {
 						return fmt.Errorf("planning %q: %w", path, err)
 					}
 					known[path] = run
@@ -108,8 +108,8 @@ func has(c paper.Covered, item string) bool {
 	return slices.Contains(strings.Fields(strings.ReplaceAll(c.Items, ",", " ")), item)
 }
 
-// plan estimates a run of a recipe, whose policy need not be there.
-func plan(path string) (plannedRun, error) {
+// estimateRun estimates a run of a recipe, whose policy need not be there.
+func estimateRun(path string) (plannedRun, error) {
 	resolved, err := recipe.Load(path, nil)
 	if err != nil {
 		return plannedRun{}, err

@@ -18,7 +18,7 @@ import (
 // SamplesOptions are those of lathe samples.
 type SamplesOptions struct {
 	Run         string // folder
-	Iteration   int
+	Iteration   *int   // nil for the newest
 	Instance    string // the group of one instance alone; empty for all
 	Sort        string
 	Worst, Best int    // groups to show; 0 and 0 for all
@@ -36,7 +36,7 @@ func samplesCommand() *cli.Command {
 		Description: `A group is the responses to one prompt. Each is printed with its reward, what became of it, its advantage, the
 mean surprise of its tokens and what the environment said. Advantages are those of the batch.`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "iteration", Aliases: []string{"iter"}, Usage: "iteration `K`, from 1", DefaultText: cmdline.NoDefault, Destination: &o.Iteration},
+			cmdline.NumberFlag("iteration", "iteration `K`, from 1; default: the newest that is sampled", &o.Iteration, "iter"),
 			&cli.StringFlag{Name: "instance", Usage: "only the group of instance `ID`", Destination: &o.Instance},
 			&cli.StringFlag{Name: "sort", Usage: "sort by `ORDER`: reward, the lowest mean first; spread or length, the largest first; or planned", Value: string(samples.ByReward), Destination: &o.Sort},
 			&cli.IntFlag{Name: "worst", Usage: "print the first `N` groups of that order; default: all", DefaultText: cmdline.NoDefault, Destination: &o.Worst},
@@ -54,7 +54,12 @@ func Samples(ctx context.Context, out io.Writer, o SamplesOptions) error {
 	if err != nil {
 		return err
 	}
-	groups, err := samples.Read(ctx, opened, o.Iteration)
+	if o.Iteration == nil {
+		newest := samples.Newest(ctx, opened)
+		o.Iteration = &newest
+		printNotes(os.Stderr, []string{fmt.Sprintf("iteration %d", newest)})
+	}
+	groups, err := samples.Read(ctx, opened, *o.Iteration)
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func Samples(ctx context.Context, out io.Writer, o SamplesOptions) error {
 	note := samples.AdvantageNote(opened.Recipe.Advantage.AdvantageSettings)
 	switch {
 	case o.Page != "":
-		page, err := samples.Page(fmt.Sprintf("%s, iteration %d", opened.Identity.RunID, o.Iteration), note, groups)
+		page, err := samples.Page(fmt.Sprintf("%s, iteration %d", opened.Identity.RunID, *o.Iteration), note, groups)
 		if err != nil {
 			return err
 		}
@@ -89,7 +94,7 @@ func (o SamplesOptions) choose(groups []samples.Group) ([]samples.Group, error) 
 	if o.Instance != "" {
 		groups = slices.DeleteFunc(groups, func(g samples.Group) bool { return g.InstanceID != o.Instance })
 		if len(groups) == 0 {
-			return nil, exitcode.Usagef("iteration %d has no responses to instance %q", o.Iteration, o.Instance)
+			return nil, exitcode.Usagef("iteration %d has no responses to instance %q", *o.Iteration, o.Instance)
 		}
 	}
 	if err := samples.Sort(groups, samples.Order(o.Sort)); err != nil {

@@ -26,8 +26,8 @@ func init() {
 }
 
 // NumberFlag is a flag without a default: its number stays nil where it is not given.
-func NumberFlag(name, usage string, to **int) cli.Flag {
-	return &cli.IntFlag{Name: name, Usage: usage, DefaultText: NoDefault, Action: func(_ *cli.Context, n int) error {
+func NumberFlag(name, usage string, to **int, aliases ...string) cli.Flag {
+	return &cli.IntFlag{Name: name, Aliases: aliases, Usage: usage, DefaultText: NoDefault, Action: func(_ *cli.Context, n int) error {
 		*to = &n
 		return nil
 	}}

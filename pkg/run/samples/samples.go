@@ -93,6 +93,16 @@ func Sort(groups []Group, by Order) error {
 	return nil
 }
 
+// Newest is the newest iteration of a run that is sampled, and 1 where none is.
+func Newest(ctx context.Context, r *rundir.Run) int {
+	for k := r.Recipe.Schedule.Iterations; k > 1; k-- {
+		if _, err := closing.Read(ctx, r.Dir, k, r.Graph.Reading(0)); !errors.Is(err, seal.ErrNotSealed) {
+			return k
+		}
+	}
+	return 1
+}
+
 // Read reads the groups that closed iteration k of a run, in the order of their plan. An
 // iteration that the run does not have is wrong usage; one that is not closed yet, or
 // whose files were pruned, is an error of the data.

@@ -15,6 +15,15 @@ import (
 // for an iteration, from 1.
 func InstanceID(iteration, row int) string { return fmt.Sprintf("i%06d-%06d", iteration, row) }
 
+// IterationOf is the iteration that an id of [InstanceID] names, and 0 for any other text.
+func IterationOf(id string) (iteration int) {
+	var row int
+	if _, err := fmt.Sscanf(id, "i%d-%d", &iteration, &row); err != nil || iteration < 1 || InstanceID(iteration, row) != id {
+		return 0
+	}
+	return iteration
+}
+
 // conversation is what is read of a rollout's row to continue from it.
 type conversation struct {
 	InstanceID     string          `parquet:"instance_id"`
