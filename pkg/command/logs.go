@@ -115,7 +115,12 @@ func Logs(ctx context.Context, out io.Writer, o LogsOptions) error {
 	if o.JSON {
 		return cmdline.WriteJSON(out, shown)
 	}
-	if err := printEntries(out, shown, len(entries)); err != nil {
+	printEntries(out, shown)
+	count := plural.Of(len(shown), len(entries), "attempt") + " shown"
+	if filter.All() && !filter.Failed && len(shown) < len(entries) {
+		count += "; --stage, --iteration or --shard shows successful ones too"
+	}
+	if _, err := fmt.Fprintln(out, count); err != nil {
 		return err
 	}
 	if unasked != nil {
@@ -141,7 +146,7 @@ func (o LogsOptions) choose(entries []logs.Entry, filter logs.Filter) []logs.Ent
 	return chosen
 }
 
-func printEntries(out io.Writer, shown []logs.Entry, all int) error {
+func printEntries(out io.Writer, shown []logs.Entry) {
 	for _, e := range shown {
 		line := fmt.Sprintf("%s, attempt %d: %s", e.Task, e.Attempt, e.State)
 		if e.Cause != "" && string(e.Cause) != string(e.State) && e.State != logs.Done {
@@ -167,8 +172,6 @@ func printEntries(out io.Writer, shown []logs.Entry, all int) error {
 			fmt.Fprintln(out, "  | "+l)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s shown\n", plural.Of(len(shown), all, "attempt"))
-	return err
 }
 
 // How often new lines are looked for, how often the end of the run, and how many
