@@ -430,6 +430,11 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 		}
 		d := bootstrap(bySeed, shared, resamples, stream(number))
 		d.Dominance = dominance(own, others)
+		var means []float64
+		for _, problems := range bySeed {
+			means = append(means, stat.Mean(problems, nil))
+		}
+		d.overSeeds(means)
 		*metric.into = &d
 	}
 }

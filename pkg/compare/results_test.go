@@ -85,7 +85,7 @@ func markdown(c Comparison) string {
 		}
 		cells := []string{fmt.Sprintf("`%s` less `%s`", m.Label, c.Baseline)}
 		for _, d := range []*Difference{m.FirstAnswers, m.LastAnswers, m.DeltaK} {
-			cells = append(cells, fmt.Sprintf("%+.1f [%+.1f, %+.1f]", 100*d.Mean, 100*d.Low, 100*d.High))
+			cells = append(cells, fmt.Sprintf("%+.1f ", 100*d.Mean)+points(d.OverSeeds))
 		}
 		row(cells...)
 	}

@@ -26,6 +26,12 @@ type Spread struct {
 // Confidence of every interval.
 const Confidence = 0.95
 
+// student is Student's distribution of the mean over seeds less the true one, over its
+// standard error.
+func student(seeds int) distuv.StudentsT {
+	return distuv.StudentsT{Sigma: 1, Nu: float64(seeds - 1)}
+}
+
 // SpreadOf sums up one value for each seed, of which there is at least one.
 func SpreadOf(values []float64) Spread {
 	s := Spread{Seeds: len(values), Mean: stat.Mean(values, nil)}
@@ -33,11 +39,21 @@ func SpreadOf(values []float64) Spread {
 		return s
 	}
 	std := stat.StdDev(values, nil)
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile((1 + Confidence) / 2)
-	half := t * std / math.Sqrt(float64(len(values)))
+	half := student(s.Seeds).Quantile((1+Confidence)/2) * std / math.Sqrt(float64(s.Seeds))
 	low, high := s.Mean-half, s.Mean+half
 	s.Std, s.Low, s.High = &std, &low, &high
 	return s
+}
+
+// p is the two-sided p of Student's t-test of the mean 0; nil for one seed, and where
+// the seeds do not differ, of which t is not defined.
+func (s Spread) p() *float64 {
+	if s.Std == nil || *s.Std == 0 {
+		return nil
+	}
+	t := s.Mean / (*s.Std / math.Sqrt(float64(s.Seeds)))
+	p := 2 * student(s.Seeds).CDF(-math.Abs(t))
+	return &p
 }
 
 // Difference compares a method with the baseline, on the same held-out problems with
@@ -46,6 +62,11 @@ type Difference struct {
 	Seeds    int     `json:"seeds"`    // that both have
 	Problems int     `json:"problems"` // of all seeds together, each once
 	Mean     float64 `json:"mean"`     // method - baseline: the mean over seeds of the mean over problems
+	// OverSeeds are the means over problems by seed, and POverSeeds is p of the paired
+	// t-test of them; null for one seed, for seeds that do not differ, and in older
+	// comparisons, as is OverSeeds.
+	OverSeeds  *Spread  `json:"over_seeds"`
+	POverSeeds *float64 `json:"p_over_seeds"`
 	// Low and High are the 2.5 and 97.5 % points of the differences of the
 	// resamples, and P is twice the share of these on the other side of 0, at
 	// least 2/(resamples + 1) and at most 1.
@@ -60,6 +81,12 @@ type Difference struct {
 	// method and one of the baseline in which the method is better, less the
 	// share in which it is worse, in [-1, 1].
 	Dominance float64 `json:"dominance"`
+}
+
+// overSeeds is a spread of paired differences, and its p.
+func (d *Difference) overSeeds(bySeed []float64) {
+	s := SpreadOf(bySeed)
+	d.OverSeeds, d.POverSeeds = &s, s.p()
 }
 
 // bootstrap resamples paired differences: bySeed[s] are those of the problems of one

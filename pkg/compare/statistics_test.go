@@ -32,6 +32,30 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// By hand, with tables of t: of the differences 1, 2 and 3 of three seeds t = 2/(1/√3) =
+// 3.464 with 2 degrees of freedom, for which p = 1 - t/√(t² + 2) = 0.0742; of 1 and 2 it is 3
+// with 1, for which p = 1 - (2/π) atan t = 0.2048, wherever the mean lies.
+func TestOverSeeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bySeed []float64
+		want   float64
+	}{{[]float64{1, 2, 3}, 0.0741799}, {[]float64{-2, -3, -1}, 0.0741799}, {[]float64{1, 2}, 0.2048328}, {[]float64{-1, 1}, 1}} {
+		var d Difference
+		d.overSeeds(c.bySeed)
+		near(t, "p", *d.POverSeeds, c.want, 1e-7)
+		if decided := *d.OverSeeds.Low > 0 || *d.OverSeeds.High < 0; decided {
+			t.Errorf("%v: the interval %+v is without 0, at p %v", c.bySeed, d.OverSeeds, *d.POverSeeds)
+		}
+	}
+	for _, bySeed := range [][]float64{{1}, {1, 1}, {0, 0}} {
+		var d Difference
+		if d.overSeeds(bySeed); d.POverSeeds != nil || d.OverSeeds.Mean != bySeed[0] {
+			t.Errorf("%v: %+v", bySeed, d)
+		}
+	}
+}
+
 // By hand: of the differences 0 and 1 a resample of two has the mean 0, ½ or 1 with
 // probability ¼, ½, ¼, so the interval is [0, 1], and a quarter is not above 0.
 func TestBootstrapByHand(t *testing.T) {

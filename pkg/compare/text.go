@@ -52,7 +52,7 @@ func (c Comparison) head() string {
 
 // differenceHead says how methods were compared.
 func (c Comparison) differenceHead() string {
-	return fmt.Sprintf("Less %s, in points: mean [95 %% interval], p and effect sizes, on the same problems with the same seeds; %d resamples of seeds and of problems (bootstrap seed %d)",
+	return fmt.Sprintf("Less %s, in points, on the same problems with the same seeds: mean, 95 %% interval and p over seeds by Student's t; then over seeds and problems by %d resamples (bootstrap seed %d), whose intervals are too narrow for few seeds; and effect sizes",
 		c.Baseline, c.Resamples, c.Seed)
 }
 
@@ -155,6 +155,9 @@ func (c Comparison) seedRows() [][]string {
 // unknown stands for a number that is not known.
 const unknown = "not known"
 
+// undefined is a number that too few seeds, or equal ones, do not define.
+const undefined = "not defined"
+
 // at is the number of a step; nil where it is not known.
 func at[T any](steps []T, step int) *T {
 	if step >= len(steps) {
@@ -227,21 +230,36 @@ func percent(s *Spread) string {
 
 // differenceRows is the table of differences, with its head.
 func (c Comparison) differenceRows() [][]string {
-	rows := [][]string{{"method", "of", "difference", "p", "d", "Cliff's delta", "seeds", "problems"}}
+	rows := [][]string{{"method", "of", "difference", "over seeds", "p", "over seeds and problems", "p", "d", "Cliff's delta", "seeds", "problems"}}
 	for _, m := range c.Methods {
 		for _, metric := range m.differences(c.Steps) {
 			d := metric.difference
-			size := "not defined"
+			size := undefined
 			if d.EffectSize != nil {
 				size = fmt.Sprintf("%.2f", *d.EffectSize)
 			}
 			rows = append(rows, []string{
-				m.Label, metric.name, fmt.Sprintf("%+.1f [%+.1f, %+.1f]", 100*d.Mean, 100*d.Low, 100*d.High), fmt.Sprintf("%.4f", d.P), size,
+				m.Label, metric.name, fmt.Sprintf("%+.1f", 100*d.Mean), points(d.OverSeeds), probability(d.POverSeeds), points(&Spread{Low: &d.Low, High: &d.High}), probability(&d.P), size,
 				fmt.Sprintf("%+.2f", d.Dominance), strconv.Itoa(d.Seeds), strconv.Itoa(d.Problems),
 			})
 		}
 	}
 	return rows
+}
+
+// points prints the interval of a difference.
+func points(s *Spread) string {
+	if s == nil || s.Low == nil {
+		return undefined
+	}
+	return fmt.Sprintf("[%+.1f, %+.1f]", 100**s.Low, 100**s.High)
+}
+
+func probability(p *float64) string {
+	if p == nil {
+		return undefined
+	}
+	return fmt.Sprintf("%.4f", *p)
 }
 
 type named struct {
@@ -302,15 +320,17 @@ func CSV(w io.Writer, c Comparison) error {
 	_ = table.Write([]string{
 		"method", "metric", "step", "seeds", "mean", "std", "low", "high",
 		"difference", "difference_low", "difference_high", "p", "effect_size", "dominance",
+		"over_seeds_low", "over_seeds_high", "p_over_seeds",
 	})
 	number := Exact
 	write := func(m Method, metric, step string, s *Spread, d *Difference) {
 		if s == nil {
 			return
 		}
-		row := []string{m.Label, metric, step, strconv.Itoa(s.Seeds), number(&s.Mean), number(s.Std), number(s.Low), number(s.High), "", "", "", "", "", ""}
+		row := []string{m.Label, metric, step, strconv.Itoa(s.Seeds), number(&s.Mean), number(s.Std), number(s.Low), number(s.High), "", "", "", "", "", "", "", "", ""}
 		if d != nil {
-			copy(row[8:], []string{number(&d.Mean), number(&d.Low), number(&d.High), number(&d.P), number(d.EffectSize), number(&d.Dominance)})
+			over := cmp.Or(d.OverSeeds, &Spread{})
+			copy(row[8:], []string{number(&d.Mean), number(&d.Low), number(&d.High), number(&d.P), number(d.EffectSize), number(&d.Dominance), number(over.Low), number(over.High), number(d.POverSeeds)})
 		}
 		_ = table.Write(row) // the first error stays, and is asked for below
 	}
