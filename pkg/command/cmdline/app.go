@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/lathe-rl/lathe/pkg/config"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/sandbox"
@@ -101,9 +102,14 @@ func strict(command *cli.Command) {
 	}
 }
 
-func usageError(_ *cli.Context, err error, _ bool) error {
+func usageError(c *cli.Context, err error, _ bool) error {
 	if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
-		return Misusef("unknown flag --%s", strings.TrimPrefix(flag, "-"))
+		var names []string
+		for _, known := range c.Command.Flags {
+			names = append(names, known.Names()...)
+		}
+		flag = strings.TrimPrefix(flag, "-")
+		return Misusef("unknown flag --%s%s", flag, didYouMean(flag, "--", names))
 	}
 	if number := notNumber().FindStringSubmatch(err.Error()); number != nil {
 		return Misusef("--%s %s is not a number", number[2], number[1])
@@ -118,7 +124,21 @@ func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return Misusef("a command is missing")
 	}
-	return Misusef("unknown command %q", c.Args().First())
+	var names []string
+	for _, known := range c.Command.Subcommands {
+		names = append(names, known.Name)
+	}
+	name := c.Args().First()
+	return Misusef("unknown command %q%s", name, didYouMean(name, "", names))
+}
+
+// didYouMean ends an error by the nearest of the names, where one is near.
+func didYouMean(name, prefix string, names []string) string {
+	near, ok := config.Nearest(name, names)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s%s?", prefix, near)
 }
 
 // Main runs an application as a process: it turns SIGINT, SIGTERM and

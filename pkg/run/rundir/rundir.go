@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,11 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 	var identity Identity
 	if _, err := seal.ReadJSON(ctx, dir.Identity(), seal.Options{}, &identity); err != nil {
 		if errors.Is(err, seal.ErrNotSealed) {
-			return nil, exitcode.WithHint(exitcode.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed), "make one with: lathe run RECIPE --run %s", dir)
+			err := exitcode.Dataf("%q is not a run: its run.json is %w", dir, seal.ErrNotSealed)
+			if inner := runIn(dir); inner != "" {
+				return nil, exitcode.WithHint(err, "it holds runs; name one of them, such as %s", inner)
+			}
+			return nil, exitcode.WithHint(err, "make one with: lathe run RECIPE --run %s", dir)
 		}
 		return nil, wayBack(dir, dir.Identity(), err)
 	}
@@ -113,6 +118,18 @@ func Open(ctx context.Context, dir graph.Dir) (*Run, error) {
 	}
 	g.RunID = identity.RunID
 	return &Run{Dir: dir, Identity: identity, Recipe: g.Recipe, Graph: g, RecipeBytes: texts[len(texts)-1]}, nil
+}
+
+// runIn is the first run in a folder; empty for none.
+func runIn(dir graph.Dir) string {
+	entries, _ := os.ReadDir(string(dir)) // what cannot be read holds none to name
+	for _, e := range entries {
+		inner := graph.Dir(filepath.Join(string(dir), e.Name()))
+		if _, err := os.Stat(inner.Identity()); err == nil {
+			return string(inner)
+		}
+	}
+	return ""
 }
 
 // ReadGraph is the graph of a run of which no more than the recipe and some outputs need
