@@ -14,9 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lathe-rl/lathe/pkg/command/internal/commandtest"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/await"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
 	"github.com/lathe-rl/lathe/pkg/run/verify"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // small are settings that make the smoke recipe shorter, and still learn.
@@ -170,9 +173,18 @@ func TestReadOnly(t *testing.T) {
 	lathe(t, exitcode.OK, args...)
 	clean(t, dir)
 
-	// A finished run that cannot be written to is still done, but its report
-	// cannot be made again.
+	// A finished run that cannot be written to, such as another user's, is still done. Its
+	// report can be made elsewhere, whether its metrics are sealed or not.
+	metrics := commandtest.Open(t, dir).Dir.Metrics(1)
+	must.Do(t, os.Remove(seal.ManifestPath(metrics)))
 	remount(t, mount, syscall.MS_RDONLY, room)
-	lathe(t, exitcode.IO, "report", dir)
+	for _, command := range []string{"report", "gpu-report"} {
+		if e := lathe(t, exitcode.IO, command, dir); !strings.Contains(e.stderr, "hint: --out FOLDER writes the report elsewhere") {
+			t.Errorf("%s does not say how:\n%s", command, e.stderr)
+		}
+		lathe(t, exitcode.OK, command, dir, "--out", t.TempDir())
+	}
+	lathe(t, exitcode.OK, "compare", dir, "--measure", "buffer/groups", "--resamples", "10")
+	lathe(t, exitcode.OK, "export", dir, "--csv", "-")
 	remount(t, mount, 0, room)
 }

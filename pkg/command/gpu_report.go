@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // GPUReportOptions are those of lathe gpu-report.
 type GPUReportOptions struct {
 	Run      string // folder
+	Out      string // folder; empty for that of the run
 	JSON     bool
 	Jobstats bool   // print what jobstats keeps of each job
 	Task     string // of which alone, with Jobstats; empty for all
@@ -32,6 +34,7 @@ func gpuReportCommand() *cli.Command {
 	}.Command(&cli.Command{
 		Name: "gpu-report", Usage: "report how well a run used the GPUs, cores and memory of its tasks", ArgsUsage: "RUN",
 		Flags: []cli.Flag{
+			outFlag(&o.Out),
 			cmdline.JSONFlag(&o.JSON),
 			&cli.BoolFlag{Name: "jobstats", Usage: "print one JSON line per task attempt, in the format of jobstats", Destination: &o.Jobstats},
 			&cli.StringFlag{Name: "task", Usage: "with --jobstats: only `TASK`", Destination: &o.Task},
@@ -59,9 +62,9 @@ func GPUReport(ctx context.Context, out io.Writer, o GPUReportOptions) error {
 		}
 		return report.Jobstats(out, o.Task)
 	}
-	page, err := report.Write(opened.Dir, seal.AttemptFromEnv())
+	page, err := report.Write(cmp.Or(o.Out, opened.Dir.Report()), seal.AttemptFromEnv())
 	if err != nil {
-		return err
+		return elsewhere(err)
 	}
 	if o.JSON {
 		return cmdline.WriteJSON(out, report)

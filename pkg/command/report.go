@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -9,11 +10,13 @@ import (
 	"github.com/lathe-rl/lathe/pkg/command/cmdline"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/report"
+	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
 // ReportOptions are those of lathe report.
 type ReportOptions struct {
 	Run  string // folder
+	Out  string // folder; empty for that of the run
 	JSON bool
 }
 
@@ -24,9 +27,25 @@ func reportCommand() *cli.Command {
 		Exits:   cmdline.Exits(exitcode.Data),
 	}.Command(&cli.Command{
 		Name: "report", Usage: "write a run's report and print its summary", ArgsUsage: "RUN",
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text", Destination: &o.JSON}},
+		Flags: []cli.Flag{
+			outFlag(&o.Out),
+			&cli.BoolFlag{Name: "json", Usage: "print summary.json instead of text", Destination: &o.JSON},
+		},
 		Action: cmdline.Argument("RUN", &o.Run, func(c *cli.Context) error { return Report(c.Context, c.App.Writer, o) }),
 	})
+}
+
+// outFlag is --out of commands that write reports.
+func outFlag(to *string) cli.Flag {
+	return &cli.StringFlag{Name: "out", Usage: "write into `FOLDER`; default: RUN/report", Destination: to}
+}
+
+// elsewhere adds to the error of a report that its folder is only read how to write it.
+func elsewhere(err error) error {
+	if seal.Unwritable(err) {
+		return exitcode.OnlyHint(err, "--out FOLDER writes the report elsewhere")
+	}
+	return err
 }
 
 // Report writes the report of a run and prints its summary.
@@ -35,12 +54,13 @@ func Report(ctx context.Context, out io.Writer, o ReportOptions) error {
 	if err != nil {
 		return err
 	}
-	summary, err := report.Write(context.WithoutCancel(ctx), opened)
+	folder := cmp.Or(o.Out, opened.Dir.Report())
+	if !o.JSON {
+		return elsewhere(writeReport(context.WithoutCancel(ctx), out, opened, folder))
+	}
+	summary, err := report.Write(context.WithoutCancel(ctx), opened, folder)
 	if err != nil {
-		return err
+		return elsewhere(err)
 	}
-	if o.JSON {
-		return cmdline.WriteJSON(out, summary)
-	}
-	return report.Text(out, summary)
+	return cmdline.WriteJSON(out, summary)
 }

@@ -107,7 +107,7 @@ func (o RunOptions) driveForeground(ctx context.Context, out io.Writer, opened *
 	if err != nil && exitcode.Code(err) != exitcode.LeftOut {
 		return err
 	}
-	if reportErr := writeReport(ctx, out, opened); reportErr != nil {
+	if reportErr := writeReport(ctx, out, opened, opened.Dir.Report()); reportErr != nil {
 		return errors.Join(err, reportErr)
 	}
 	return err

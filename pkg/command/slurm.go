@@ -71,22 +71,22 @@ func noteEnd(ctx context.Context, opened *rundir.Run, advancer *advance.Advancer
 
 // finishSlurm writes the report of a run that is done.
 func finishSlurm(ctx context.Context, out io.Writer, opened *rundir.Run) error {
-	if err := writeReport(ctx, out, opened); err != nil {
+	if err := writeReport(ctx, out, opened, opened.Dir.Report()); err != nil {
 		return err
 	}
 	return closing.LeftOut(ctx, opened)
 }
 
-// writeReport writes the report of a run, and prints its summary.
-func writeReport(ctx context.Context, out io.Writer, opened *rundir.Run) error {
-	summary, err := report.Write(ctx, opened)
+// writeReport writes the report of a run into a folder, and prints its summary.
+func writeReport(ctx context.Context, out io.Writer, opened *rundir.Run, folder string) error {
+	summary, err := report.Write(ctx, opened, folder)
 	if err != nil {
 		return err
 	}
 	if err := report.Text(out, summary); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(opened.Dir.Report(), "index.html"))
+	fmt.Fprintf(os.Stderr, "lathe: wrote the report %s\n", filepath.Join(folder, "index.html"))
 	return nil
 }
 

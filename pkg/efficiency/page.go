@@ -9,7 +9,6 @@ import (
 
 	"github.com/lathe-rl/lathe/pkg/figure"
 	"github.com/lathe-rl/lathe/pkg/plural"
-	"github.com/lathe-rl/lathe/pkg/run/graph"
 	"github.com/lathe-rl/lathe/pkg/seal"
 	"github.com/lathe-rl/lathe/pkg/webpage"
 )
@@ -45,13 +44,13 @@ const (
 	lowFill = "#a33a1a"
 )
 
-// Write makes the page and the numbers in the folder of the report, each whole.
-func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err error) {
+// Write makes the page and the numbers in a folder, each whole.
+func (r *Report) Write(folder string, attempt seal.Attempt) (page string, err error) {
 	content, err := r.page()
 	if err != nil {
 		return "", err
 	}
-	page = filepath.Join(d.Report(), pageName)
+	page = filepath.Join(folder, pageName)
 	if err := seal.Replace(page, content, attempt); err != nil {
 		return "", err
 	}
@@ -59,7 +58,7 @@ func (r *Report) Write(d graph.Dir, attempt seal.Attempt) (page string, err erro
 	if err != nil {
 		return "", fmt.Errorf("encoding the report: %w", err)
 	}
-	return page, seal.Replace(filepath.Join(d.Report(), jsonName), append(numbers, '\n'), attempt)
+	return page, seal.Replace(filepath.Join(folder, jsonName), append(numbers, '\n'), attempt)
 }
 
 // page is the report as a page that needs nothing else.

@@ -278,7 +278,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("joules by iteration are %v, %v; in all %v", joules, err, *report.Total.EnergyJoules)
 	}
 	checkJobstats(t, report, summary.Bytes())
-	if path, err := report.Write(r.Dir, seal.Attempt{}); err != nil || filepath.Base(path) != "gpu.html" {
+	if path, err := report.Write(r.Dir.Report(), seal.Attempt{}); err != nil || filepath.Base(path) != "gpu.html" {
 		t.Errorf("%q, %v", path, err)
 	}
 }
@@ -293,7 +293,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	long := strings.Repeat("longer than any column ", 3) + strings.Repeat("unbroken", 20)
 	report.Name, report.Faults = long, []Fault{{Text: long, Host: long, Device: long, Attempts: 123456}}
-	page, err := report.Write(r.Dir, seal.Attempt{})
+	page, err := report.Write(r.Dir.Report(), seal.Attempt{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func lookAt(s Summary) (iteration int, why string, fell bool) {
 // writeGroups writes the page of the groups to look at, beside the report; nil without a
 // finished iteration. A run whose responses cannot be read has a report all the same,
 // which says why it has no such page.
-func writeGroups(ctx context.Context, r *rundir.Run, s Summary, attempt seal.Attempt) (*groups, error) {
+func writeGroups(ctx context.Context, r *rundir.Run, s Summary, folder string, attempt seal.Attempt) (*groups, error) {
 	iteration, why, _ := lookAt(s)
 	if iteration == 0 {
 		return nil, nil
@@ -84,5 +84,5 @@ func writeGroups(ctx context.Context, r *rundir.Run, s Summary, attempt seal.Att
 		return nil, err
 	}
 	g.Page, g.Link = groupsName, plural.Count(len(found), "prompt")+" with the lowest reward, response by response"
-	return g, seal.Replace(filepath.Join(r.Dir.Report(), groupsName), content, attempt)
+	return g, seal.Replace(filepath.Join(folder, groupsName), content, attempt)
 }

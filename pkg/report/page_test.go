@@ -24,7 +24,7 @@ import (
 
 func (f *fixture) write() (Summary, string) {
 	f.t.Helper()
-	s, err := Write(context.Background(), f.run)
+	s, err := Write(context.Background(), f.run, f.run.Dir.Report())
 	if err != nil {
 		f.t.Fatal(err)
 	}

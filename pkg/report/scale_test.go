@@ -89,7 +89,7 @@ var commands = map[string]func(context.Context, *rundir.Run) error{
 		}
 		return err
 	},
-	"report":  func(ctx context.Context, r *rundir.Run) error { _, err := Write(ctx, r); return err },
+	"report":  func(ctx context.Context, r *rundir.Run) error { _, err := Write(ctx, r, r.Dir.Report()); return err },
 	"advance": advanceOnce,
 }
 

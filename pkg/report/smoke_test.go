@@ -50,7 +50,7 @@ func TestRealRun(t *testing.T) {
 		t.Skip("a whole run takes some seconds")
 	}
 	r := smokeRun(t)
-	s := must.Get(Write(context.Background(), r))(t)
+	s := must.Get(Write(context.Background(), r, r.Dir.Report()))(t)
 	groupsOf(t, r.Dir.Report())
 	for key, reason := range s.Missing {
 		t.Errorf("%s is not known: %s", key, reason)

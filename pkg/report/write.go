@@ -11,7 +11,8 @@ import (
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
 
-// Write makes the report of a run in its report folder,
+// Write makes the report of a run in a folder, which is [graph.Dir.Report] where nobody
+// names another,
 //
 //	figures/*.svg   each drawing by itself
 //	index.html      everything on one page that needs nothing else
@@ -21,7 +22,7 @@ import (
 // seals the metrics of complete iterations, and returns the summary. Each
 // file replaces its predecessor whole, summary.json last, so the report of a
 // run that is under way may be made at any time.
-func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
+func Write(ctx context.Context, r *rundir.Run, folder string) (Summary, error) {
 	rows := measure.Of(r)
 	s, err := rows.Summary(ctx)
 	if err != nil {
@@ -35,7 +36,7 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	attempt := seal.AttemptFromEnv()
 	drawn := figures(s)
 	for _, d := range drawn {
-		if err := seal.Replace(filepath.Join(r.Dir.Report(), "figures", d.Name+".svg"), d.svg, attempt); err != nil {
+		if err := seal.Replace(filepath.Join(folder, "figures", d.Name+".svg"), d.svg, attempt); err != nil {
 			return s, err
 		}
 	}
@@ -43,7 +44,7 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	if err != nil {
 		return s, err
 	}
-	looked, err := writeGroups(ctx, r, s, attempt)
+	looked, err := writeGroups(ctx, r, s, folder, attempt)
 	if err != nil {
 		return s, err
 	}
@@ -51,11 +52,11 @@ func Write(ctx context.Context, r *rundir.Run) (Summary, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := seal.Replace(filepath.Join(r.Dir.Report(), "index.html"), content, attempt); err != nil {
+	if err := seal.Replace(filepath.Join(folder, "index.html"), content, attempt); err != nil {
 		return s, err
 	}
 	if content, err = plainjson.Document(s); err != nil {
 		return s, fmt.Errorf("encoding the summary: %w", err)
 	}
-	return s, seal.Replace(filepath.Join(r.Dir.Report(), "summary.json"), content, attempt)
+	return s, seal.Replace(filepath.Join(folder, "summary.json"), content, attempt)
 }

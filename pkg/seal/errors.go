@@ -37,6 +37,12 @@ func isAny(err error, of ...syscall.Errno) bool {
 	return slices.ContainsFunc(of, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
+// Unwritable reports whether nothing was written because the folder is only read: it is
+// another user's, or its file system is mounted so.
+func Unwritable(err error) bool {
+	return isAny(err, syscall.EROFS, syscall.EACCES, syscall.EPERM)
+}
+
 func notSealed(path, detail string) error {
 	return exitcode.WithHint(exitcode.Dataf("%q is %w: %s", path, ErrNotSealed, detail),
 		"run the stage that makes it; a file without a manifest is unfinished work and is replaced")

@@ -71,6 +71,8 @@ func TestFullDiskFolder(t *testing.T) {
 	put(t, filepath.Join(dir, "filler"), make([]byte, 60<<10)) // all that is left
 	if _, err := w.Commit(Manifest{}); exitcode.Code(err) != exitcode.IO {
 		t.Errorf("no room for the manifest: %v, want exit code 74", err)
+	} else if Unwritable(err) {
+		t.Error("a full disk is said to be unwritable")
 	}
 	if got := names(t, dir); len(got) != 1 {
 		t.Errorf("left behind: %q", got)
@@ -98,8 +100,8 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		"claim":  func() error { _, _, err := Claim(path+"2", nil, testAttempt); return err },
 		"remove": func() error { return Remove(path) },
 	} {
-		if err := create(); exitcode.Code(err) != exitcode.IO || !errors.Is(err, syscall.EROFS) {
-			t.Errorf("%s: %v, want exit code 74", name, err)
+		if err := create(); exitcode.Code(err) != exitcode.IO || !errors.Is(err, syscall.EROFS) || !Unwritable(err) {
+			t.Errorf("%s: %v, want exit code 74, and that it is unwritable", name, err)
 		}
 	}
 }
