@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
@@ -27,6 +29,25 @@ const (
 	IndexFile      = "model.safetensors.index.json" // of weights in several files
 	OptimizerFile  = "optimizer.safetensors"        // in the folder of the optimizer's state
 )
+
+// CheckFolder reports a folder without a policy, and where one is that may be meant.
+func CheckFolder(folder string) error {
+	_, err := os.Stat(filepath.Join(folder, ConfigFile))
+	if err == nil {
+		return nil
+	}
+	err = exitcode.Dataf("%q is not a policy folder: %w", folder, err)
+	for _, inner := range []string{"policy", "snapshots"} { // of a run, and of a download that huggingface_hub keeps
+		entries, _ := os.ReadDir(filepath.Join(folder, inner)) // what cannot be read holds none to name
+		for _, e := range slices.Backward(entries) {
+			found := filepath.Join(folder, inner, e.Name())
+			if _, none := os.Stat(filepath.Join(found, ConfigFile)); none == nil {
+				return exitcode.WithHint(err, "it holds policies; name one of them, such as %s", found)
+			}
+		}
+	}
+	return exitcode.WithHint(err, "a policy folder is in Hugging Face layout: %s, %s, tokenizer.json", ConfigFile, WeightsFile)
+}
 
 func writeTensors(path string, tensors []policy.Tensor, metadata map[string]string) error {
 	return WriteFile(path, func(w io.Writer) error {

@@ -206,3 +206,28 @@ func TestSaveRefusesBugs(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckFolder: of a run the newest policy is named, of a download that huggingface_hub
+// keeps its snapshot.
+func TestCheckFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"policy", "run/policy/v000000", "run/policy/v000002", "run/policy/v000010.json", "models--a--b/blobs", "models--a--b/snapshots/7ae5"} {
+		must.Do(t, os.MkdirAll(filepath.Join(folder, name), 0o777))
+	}
+	for _, name := range []string{"policy", "run/policy/v000000", "run/policy/v000002", "models--a--b/snapshots/7ae5"} {
+		must.Do(t, os.WriteFile(filepath.Join(folder, name, ConfigFile), nil, 0o666))
+	}
+	must.Do(t, CheckFolder(filepath.Join(folder, "policy")))
+	for name, hint := range map[string]string{
+		"run":          "such as " + filepath.Join(folder, "run/policy/v000002"),
+		"models--a--b": "such as " + filepath.Join(folder, "models--a--b/snapshots/7ae5"),
+		"Qwen/Qwen3":   "a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json",
+		"run/policy":   "a policy folder is in Hugging Face layout",
+	} {
+		err := CheckFolder(filepath.Join(folder, name))
+		if exitcode.Code(err) != exitcode.Data || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), hint) {
+			t.Errorf("%s: %v, hints %q; want %q", name, err, exitcode.Hints(err), hint)
+		}
+	}
+}

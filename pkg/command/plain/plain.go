@@ -93,17 +93,16 @@ func CheckOut(kind seal.Kind, paths ...string) error {
 
 // CheckPolicy reports a folder that is not a policy at all.
 func CheckPolicy(folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, checkpoint.ConfigFile)); err != nil {
+	err := checkpoint.CheckFolder(folder)
+	if err != nil {
 		folder = filepath.Clean(folder)
 		if _, notPruned := os.Stat(seal.PrunedPath(folder)); notPruned == nil {
 			run := filepath.Dir(filepath.Dir(folder))
 			return exitcode.WithHint(exitcode.Dataf("policy %q was pruned: only its manifest %q remains", folder, seal.PrunedPath(folder)),
 				"to restore it: lathe prune %s --restore %s, then lathe run --run %s; or name a version that was kept", run, filepath.Base(folder), run)
 		}
-		return exitcode.WithHint(exitcode.Dataf("%q is not a policy folder: %w", folder, err),
-			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
 	}
-	return nil
+	return err
 }
 
 // PrintSealed says what was sealed.

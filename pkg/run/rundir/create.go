@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -186,9 +185,8 @@ func (d *draft) identify() error {
 
 // checkPolicyFolder refuses what a field names if it is no policy that can be read.
 func checkPolicyFolder(field, folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, "config.json")); err != nil {
-		return exitcode.WithHint(exitcode.Usagef("%s: %q is not a policy folder: %w", field, folder, err),
-			"a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json")
+	if err := checkpoint.CheckFolder(folder); err != nil {
+		return exitcode.Usagef("%s: %w", field, err)
 	}
 	if _, err := checkpoint.LoadConfig(folder); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
