@@ -29,6 +29,8 @@
 //   - an equation whose left side is a sum, a multiple or a power is no value,
 //     so that 1 is not an answer to 2x = 1, nor x²-1 = 0 one to 0;
 //   - type changes nothing: \mathbf{5} and \text{5} are 5;
+//   - what stands before </think> is no answer if anything stands behind it;
+//   - numbers are read as people write them: −5, -$5, 10⁻³, 1 3/4, 2½, 1\,234;
 //   - with Options.RenameSymbols words keep their letters, where the library
 //     takes any word for any other.
 //

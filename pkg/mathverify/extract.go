@@ -259,9 +259,7 @@ func (s *scanner) bareFraction(i int) (formula, bool) {
 		}
 		end = after
 	}
-	if i > 0 && s.text[i-1] == '-' {
-		i--
-	}
+	i -= signLength(s.text[:i])
 	return formula{start: i, end: end, from: i, to: end}, true
 }
 

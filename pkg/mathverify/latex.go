@@ -173,7 +173,7 @@ func (p *parser) upright() *node {
 		return p.call(lower)
 	case raw == "e" || raw == "i":
 		return constant(raw)
-	case len(raw) == 1 || strings.ContainsAny(raw, "0123456789\\"):
+	case len(raw) == 1 || strings.ContainsAny(raw, "0123456789\\") && !unitsOnly(raw):
 		return p.subtext(raw)
 	}
 	p.at = start
@@ -189,7 +189,7 @@ func (p *parser) words() *node {
 	if raw == "" {
 		return p.fail(errParse)
 	}
-	if strings.ContainsAny(raw, "0123456789\\") {
+	if strings.ContainsAny(raw, "0123456789\\") && !unitsOnly(raw) {
 		return p.subtext(withoutCounted(raw))
 	}
 	if trimmed := strings.TrimSpace(strings.Trim(raw, "()")); trimmed != "" {

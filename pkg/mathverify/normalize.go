@@ -3,6 +3,7 @@ package mathverify
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
@@ -13,10 +14,25 @@ var replacements = strings.NewReplacer(
 	`\text{ and }`, `\text{and}`, `\text{ or }`, `\text{or}`, `\text{, and }`, `\text{and}`, `\text{, or }`, `\text{or}`,
 	`\text{and }`, `\text{and}`, `\text{ and}`, `\text{and}`, `\text{or }`, `\text{or}`, `\text{ or}`, `\text{or}`,
 	`\mbox{ and }`, `\text{and}`, `\mbox{ or }`, `\text{or}`, `\mathrm{and}`, `\text{and}`, `\mathrm{or}`, `\text{or}`,
-	"²", "^{2}", "³", "^{3}", "⁴", "^{4}", "½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`,
+	"½", `\frac{1}{2}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅕", `\frac{1}{5}`, "⅖", `\frac{2}{5}`, "⅗", `\frac{3}{5}`, "⅘", `\frac{4}{5}`,
+	"⅙", `\frac{1}{6}`, "⅚", `\frac{5}{6}`, "⅛", `\frac{1}{8}`, "⅜", `\frac{3}{8}`, "⅝", `\frac{5}{8}`, "⅞", `\frac{7}{8}`, "€", "", "£", "", "¥", "", "₹", "", `\pounds`, "",
 	`\not=`, `\ne `, `\not =`, `\ne `, `\percent`, `\%`, `\text{percent}`, `\%`, `\text{ percent}`, `\%`, `\text{ \%}`, `\%`, `\text{\%}`, `\%`,
 	"\u00a0", " ", "\u202f", " ", "\u2009", " ",
 )
+
+// raised is an exponent in small figures, and figures their large ones.
+var (
+	raised  = lazyregexp.New(`[⁺⁻]?[⁰¹²³⁴-⁹]+`)
+	figures = strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9", "⁺", "+", "⁻", "-")
+)
+
+// respelt makes one spelling of many.
+func respelt(s string) string {
+	if strings.ContainsAny(s, "⁰¹²³⁴⁵⁶⁷⁸⁹") {
+		s = raised().ReplaceAllStringFunc(s, func(small string) string { return "^{" + figures.Replace(small) + "}" })
+	}
+	return replacements.Replace(s)
+}
 
 // separators have blanks before a comma in braces.
 var separators = strings.NewReplacer(" {,", "{,", " { ,", "{,")
@@ -40,6 +56,27 @@ var units = wordSet(`cm mm m km dm inch inches in ft feet foot yd yard yards mil
 	coin coins way ways time times point points page pages piece pieces bag bags box boxes row rows game games
 	per of the each knots knot hertz hz volts volt watts watt joules joule newtons newton kelvin celsius fahrenheit percent`)
 
+// symbols are those of the International System beside the words, of which each
+// may stand behind a prefix.
+var symbols = wordSet(`A bar C cd eV F g H Hz J K kg L l lm lx m mol N Pa s S T V W Wb Ω`)
+
+// unitSign is a sign between units, or an exponent of one.
+var unitSign = lazyregexp.New(`\^\{?[-−]?[1-9]\}?|[/·*~ ()]|\\cdot|\\times|\\[,; ]`)
+
+// unitsOnly reports whether a text is units with exponents and signs between
+// them: cm^2, kg\cdot m/s^2.
+func unitsOnly(text string) bool {
+	text = strings.NewReplacer(`\Omega`, "Ω", `\mu`, "µ").Replace(text)
+	if text == "" || !letterAt(text, 0) {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Fields(unitSign().ReplaceAllString(text, " ")), func(word string) bool {
+		_, size := utf8.DecodeRuneInString(word)
+		prefixed := strings.Contains("GMkhdcmµnp", word[:size]) && symbols[word[size:]]
+		return !symbols[word] && !prefixed && !units[strings.ToLower(word)]
+	})
+}
+
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.Fields(words) {
@@ -54,7 +91,7 @@ func normalize(s string) string {
 	if strings.Contains(s, " {") {
 		s = separators.Replace(s)
 	}
-	s = singleBackslashes(replacements.Replace(s))
+	s = singleBackslashes(respelt(s))
 	if strings.Contains(s, `\choose`) {
 		s = choose().ReplaceAllString(s, `\binom{$1}{$2}`)
 	}
@@ -112,7 +149,10 @@ func dropUnits(s string) string {
 		if slices.Contains(percents, word) {
 			return strings.TrimSpace(rest[:start]) + `\%`
 		}
-		before := strings.TrimRight(rest[:start], " ")
+		before := strings.TrimRight(rest[:start], " ~")
+		for _, blank := range []string{`\,`, `\;`, `\ `} {
+			before = strings.TrimSuffix(before, blank)
+		}
 		if !units[word] || before == "" {
 			break
 		}
@@ -136,7 +176,7 @@ func valueEnd(c byte) bool {
 
 // plainText is the form in which answers that cannot be parsed are compared.
 func plainText(s string) string {
-	s = replacements.Replace(s)
+	s = respelt(s)
 	s = strings.NewReplacer(`\left`, "", `\right`, "", `\,`, "", `\;`, "", `\ `, "", `\displaystyle`, "", `\text`, "", `\mathrm`, "", `\mbox`, "",
 		"{", "", "}", "").Replace(s)
 	return strings.TrimRight(compact(s), ".,;")

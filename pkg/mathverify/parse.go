@@ -215,7 +215,11 @@ func (p *parser) sum() *node {
 			if p.atEndOfTerm() {
 				continue
 			}
-			terms = append(terms, p.negatedTerm(len(terms) == 0))
+			if t := p.negatedTerm(len(terms) == 0); len(terms) == 1 && terms[0].isSet() && t.kind == kindProduct && t.args[1].kind == kindList {
+				terms[0] = operation(kindDifference, terms[0], t.args[1]) // ℝ - {0}
+			} else {
+				terms = append(terms, t)
+			}
 		case len(terms) == 0:
 			terms = append(terms, p.term())
 		default:
@@ -277,7 +281,9 @@ func (p *parser) term() *node {
 		p.blanks()
 		switch {
 		case p.word(`\cdot`), p.word(`\times`), p.word(`\ast`), p.literal("*"), p.literal("×"), p.literal("·"), p.literal("⋅"):
-			left = product(left, p.signedFactor())
+			if right := p.signedFactor(); !right.unit() || left.kind == kindText { // kg·m² behind a value
+				left = product(left, right)
+			}
 		case p.word(`\div`), p.literal("÷"):
 			left = operation(kindQuotient, left, p.signedFactor())
 		case p.colon():

@@ -24,8 +24,8 @@ func (s *scanner) numbers() []candidate {
 		}
 		i = end
 		// A sign belongs to the number unless something stands before it.
-		if start > 0 && (text[start-1] == '-' || text[start-1] == '+') && (start == 1 || !wordAt(text, start-2)) {
-			start--
+		if sign := signLength(text[:start]); sign > 0 && (sign == start || !wordAt(text, start-sign-1)) {
+			start -= sign
 		}
 		behind := end + unitLength(text[end:])
 		if start > 0 && !plainBefore(text, start) || behind < len(text) && !plainAfter(text, behind) || goesOn(text, behind) || began(text, start) {
@@ -44,13 +44,13 @@ func (s *scanner) numbers() []candidate {
 // that begins with a bracket or name and has a number in it: (1+2)/2, sqrt(3)/2.
 // The end is i when none begins there; the text was read up to another place.
 func expressionAt(text string, i int) (end, read int) {
-	plain := digitAt(text, i) || text[i] == '.' && digitAt(text, i+1)
+	plain := digitAt(text, i) || text[i] == '.' && digitAt(text, i+1) || text[i] >= utf8.RuneSelf && vulgar().MatchString(text[i:min(len(text), i+utf8.UTFMax)])
 	if !plain && !opening(text, i) {
 		return i, i
 	}
 	end, read = plainExpression(text, i)
 	switch found := text[i:end]; {
-	case text[i] == '(' && strings.HasSuffix(found, ")"), text[i] != '(' && !strings.ContainsAny(found, "0123456789"):
+	case text[i] == '(' && strings.HasSuffix(found, ")"), text[i] != '(' && !plain && !strings.ContainsAny(found, "0123456789"):
 		return i, read
 	}
 	return end, read
@@ -88,6 +88,18 @@ func plainName(rest string) (length int, value bool) {
 		return end, false
 	}
 	return 0, false
+}
+
+// signLength is the length of the sign that a text ends in, with a currency sign
+// behind it: -$5; 0 for other texts.
+func signLength(before string) int {
+	bare := strings.TrimSuffix(before, "$")
+	for _, sign := range []string{"-", "+", "−", "–"} {
+		if strings.HasSuffix(bare, sign) {
+			return len(before) - len(bare) + len(sign)
+		}
+	}
+	return 0
 }
 
 func wordAt(s string, i int) bool { return letterAt(s, i) || digitAt(s, i) || s[i] == ')' }
@@ -215,11 +227,14 @@ func plainExpression(text string, i int) (end, read int) {
 		case c == ' ':
 			// A blank is inside only beside an operator, or between groups
 			// of three digits.
-			if !operatorNear(text, at) && !groupNear(text, at) {
+			if !operatorNear(text, at) && !groupNear(text, at) && !(digitAt(text, at-1) && mixed().MatchString(text[at:min(len(text), at+24)])) {
 				return end, at
 			}
 		case exponentLength(text, at) > 0:
 			at += exponentLength(text, at) - 1
+			whole(at + 1)
+		case c >= utf8.RuneSelf && small().MatchString(text[at:min(len(text), at+24)]):
+			at += len(small().FindString(text[at:min(len(text), at+24)])) - 1
 			whole(at + 1)
 		default:
 			n, value := plainName(text[at:])
@@ -234,6 +249,13 @@ func plainExpression(text string, i int) (end, read int) {
 	}
 	return end, at
 }
+
+var (
+	// vulgar is a fraction that is a single letter.
+	vulgar = lazyregexp.New(`^[½¼¾⅓-⅞]`)
+	// small is an exponent or a fraction in small figures.
+	small = lazyregexp.New(`^(?:[⁺⁻]?[⁰¹²³⁴-⁹]+|[½¼¾⅓-⅞])`)
+)
 
 // exponentLength is the length of the exponent of a number in scientific
 // notation, which ends before at.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
 // functions are the names that take an argument, with or without a backslash.
@@ -76,10 +78,10 @@ func (p *parser) number() *node {
 	start := p.at
 	whole := p.digits()
 	// 1,234,567: groups of three after a first group of up to three.
-	if n := len(whole); n >= 1 && n <= 3 && whole != "0" && !p.tuple {
-		for groupOfThree(p.text[p.at:]) {
-			whole += p.text[p.at+1 : p.at+4]
-			p.at += 4
+	if n := len(whole); n >= 1 && n <= 3 && whole != "0" {
+		for n := p.group3(); n > 0; n = p.group3() {
+			whole += p.text[p.at+n-3 : p.at+n]
+			p.at += n
 		}
 	}
 	if len(whole) > maxBits/4 {
@@ -98,6 +100,12 @@ func (p *parser) number() *node {
 		return p.fail(errBudget)
 	}
 	value, _ := new(big.Rat).SetString("0" + whole + "." + fraction + "0") // digits
+	if m := mixed().FindStringSubmatch(p.text[p.at:]); m != nil && !decimal {
+		if part, ok := new(big.Rat).SetString(m[1]); ok { // the denominator is not 0
+			p.at += len(m[0])
+			return number(value.Add(value, part))
+		}
+	}
 	if decimal && p.literal(`\overline{`) {
 		repeated := p.digits()
 		if repeated == "" || len(repeated) > 64 || !p.literal("}") {
@@ -110,6 +118,24 @@ func (p *parser) number() *node {
 		decimal = false
 	}
 	return p.scaled(&node{kind: kindNumber, value: value, decimal: decimal})
+}
+
+// mixed is the fraction of a mixed number in plain notation: 1 3/4.
+var mixed = lazyregexp.New(`^ +([0-9]{1,9}/[0-9]{1,9})\b`)
+
+// group3 is the length of a separator with exactly three digits behind it. A comma
+// in brackets separates values.
+func (p *parser) group3() int {
+	rest := p.text[p.at:]
+	if !p.tuple && groupOfThree(rest) {
+		return 4
+	}
+	for _, blank := range []string{" ", "~", `\,`, `\;`, `\:`, `\ `} {
+		if behind, ok := strings.CutPrefix(rest, blank); ok && groupOfThree(","+behind) {
+			return len(blank) + 3
+		}
+	}
+	return 0
 }
 
 // scaled reads the exponent of a number in scientific notation: 6.63e-34.

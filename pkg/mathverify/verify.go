@@ -64,7 +64,8 @@ type Reference struct {
 func NewReference(gold string) *Reference {
 	r := &Reference{text: strings.TrimSpace(gold), set: strings.TrimSpace(gold) != ""}
 	b := &budget{steps: maxSteps}
-	if !strings.ContainsAny(gold, "$\n") && !strings.Contains(gold, `\boxed`) && !strings.Contains(gold, `\(`) && !strings.Contains(gold, `\[`) {
+	bare := strings.ReplaceAll(gold, `\$`, "") // a currency sign begins no formula
+	if !strings.ContainsAny(bare, "$\n") && !strings.Contains(gold, `\boxed`) && !strings.Contains(gold, `\(`) && !strings.Contains(gold, `\[`) {
 		if n, err := parse(gold, b); err == nil {
 			r.parsed, r.other = n, decimalComma(r.text, n, b)
 			if r.other == nil {

@@ -17,13 +17,24 @@ var (
 	anyBox = lazyregexp.New(`\\(?:boxed|fbox|framebox)\b`)
 )
 
-// withoutMarks puts blanks in the place of end marks, as many bytes.
+// withoutMarks puts blanks in the place of end marks and of what a policy
+// thinks before it answers, as many bytes.
 func withoutMarks(text string) string {
 	if !strings.Contains(text, "<") {
 		return text
 	}
-	return endMarks().ReplaceAllStringFunc(text, func(mark string) string { return strings.Repeat(" ", len(mark)) })
+	text = endMarks().ReplaceAllStringFunc(text, func(mark string) string { return strings.Repeat(" ", len(mark)) })
+	const thought = "</think>"
+	if at := strings.LastIndex(text, thought); at >= 0 && strings.TrimSpace(text[at+len(thought):]) != "" {
+		at += len(thought)
+		text = strings.Repeat(" ", at) + text[at:]
+	}
+	return text
 }
+
+// Answered is the part of a response behind its thinking, without end marks: all
+// of it where nothing stands there.
+func Answered(response string) string { return strings.TrimSpace(withoutMarks(response)) }
 
 // tagged finds the content of the last answer tag that has one. A tag may be
 // closed by a stop string that was cut off, or opened by the prompt. A box
@@ -53,7 +64,7 @@ func tagged(text string) (from, to int, ok bool) {
 }
 
 // Tagged is the part of a response that it gives as its answer by a tag, and
-// the whole response when it has no tag; end marks are left out.
+// the whole response when it has no tag; its thinking and end marks are left out.
 func Tagged(response string) string {
 	response = withoutMarks(response)
 	if from, to, ok := tagged(response); ok {
