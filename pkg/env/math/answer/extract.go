@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/mathverify"
 )
 
@@ -27,9 +28,10 @@ var (
 )
 
 // extract finds the text of the answer. What it finds for [ExtractLast]
-// depends on the form of the reference answer alone, never on its value. Tags,
-// end marks and what else is around an answer are no part of it.
+// depends on the form of the reference answer alone, never on its value. Thinking,
+// tags, end marks and what else is around an answer are no part of it.
 func extract(response, mode, marker string, gold parsed) (string, error) {
+	response = mathverify.Answered(response)
 	tagged := mathverify.Tagged(response)
 	if tagged == "" {
 		return "", errEmpty
@@ -62,17 +64,23 @@ func extract(response, mode, marker string, gold parsed) (string, error) {
 	return mathverify.Unwrap(response), nil
 }
 
+// box is the beginning of one; a number may stand in it without braces.
+var box = lazyregexp.New(`\\(?:boxed|fbox|framebox)(?:\s*\{| +[0-9])`)
+
 // LastBoxed returns what is in the last \boxed{}, \fbox{} or \framebox{},
 // braces balanced. It is an error when there is none, or nothing in it.
 func LastBoxed(s string) (string, error) {
-	at := -1
-	for _, open := range []string{`\boxed{`, `\fbox{`, `\framebox{`} {
-		if i := strings.LastIndex(s, open); i >= 0 {
-			at = max(at, i+len(open))
-		}
-	}
-	if at < 0 {
+	all := box().FindAllStringIndex(s, -1)
+	if all == nil {
 		return "", errNoBox
+	}
+	at := all[len(all)-1][1]
+	if s[at-1] != '{' {
+		s = s[at-1:]
+		if end := strings.IndexAny(s, " \t\n$\\"); end >= 0 {
+			s = s[:end]
+		}
+		return s, nil
 	}
 	s = s[at:]
 	end := closingBrace(s)
