@@ -111,6 +111,7 @@ func TestReadTasksNamesWhatIsWrong(t *testing.T) {
 		{task, `{"id": "t", "ground_truth": [["cat('x')"]]}`, "there is no tool cat"},
 		{strings.Replace(task, "MathAPI", "ChessAPI", 1), `{"id": "t", "ground_truth": [[]]}`, `no API class "ChessAPI"`},
 		{"{", `{"id": "t", "ground_truth": [[]]}`, TasksFile + ", line 1"},
+		{"\uFEFF\r\n\n{", `{"id": "t", "ground_truth": [[]]}`, TasksFile + ", line 3"}, // a mark and blank lines are no tasks
 		{strings.Replace(task, `{}`, `[]`, 1), `{"id": "t", "ground_truth": [[]]}`, "initial_config is no object"},
 	} {
 		folder := t.TempDir()

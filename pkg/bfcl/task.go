@@ -2,6 +2,7 @@ package bfcl
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -198,7 +199,11 @@ func eachLine(path string, read func(line []byte) error) error {
 	number := 0
 	for lines.Scan() {
 		number++
-		if err := read(lines.Bytes()); err != nil {
+		line := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\uFEFF")))
+		if len(line) == 0 {
+			continue
+		}
+		if err := read(line); err != nil {
 			return exitcode.Dataf("%s, line %d: %w", path, number, err)
 		}
 	}
