@@ -99,7 +99,7 @@ func (r *reader) readStream(stream io.Reader) (err error) {
 	case ".json":
 		err = r.readList(stream)
 	default:
-		err = r.readLines(bufio.NewReaderSize(stream, 64<<10))
+		err = r.readLines(asJSON(bufio.NewReaderSize(stream, 64<<10)))
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func TestBadFiles(t *testing.T) {
 		{"latin1.jsonl", plain(), `FILE:2: byte 18 is not UTF-8: convert the file with iconv -t UTF-8`},
 		{"utf16.jsonl", plain(), `FILE: the file is UTF-16: convert it with iconv -f UTF-16 -t UTF-8`},
 		{"gzip.jsonl", plain(), `FILE: the file is compressed: unpack it with gunzip`},
-		{"parquet.jsonl", plain(), `FILE: the file is Parquet: write its rows as JSONL, one object a line`},
+		{"parquet.jsonl", plain(), `FILE: the file is Parquet: give it a name that ends in .parquet`},
 		{"filtered_out.jsonl", filter, `FILE: none of its 2 lines passes data.train.filter`},
 		{"filtered_out.jsonl", noField, `FILE: no line has the field "modul" that data.train.filter[0] asks for`},
 		{"many_bad.jsonl", plain(), "FILE: 8 of 9 lines are bad:\n" +

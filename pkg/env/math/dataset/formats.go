@@ -69,7 +69,9 @@ func otherFormat(line []byte) string {
 	case bytes.HasPrefix(line, []byte{0x28, 0xB5, 0x2F, 0xFD}):
 		return "the file is compressed: unpack it with unzstd"
 	case bytes.HasPrefix(line, []byte("PAR1")):
-		return "the file is Parquet: write its rows as JSONL, one object a line"
+		return "the file is Parquet: give it a name that ends in .parquet"
+	case bytes.HasPrefix(line, []byte("ARROW1")), bytes.HasPrefix(line, []byte("\xff\xff\xff\xff")):
+		return "the file is Arrow: give it a name that ends in .arrow"
 	case bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")):
 		return "the file is one JSON list: write one object a line with jq -c '.[]'"
 	}
@@ -83,6 +85,7 @@ func (r *reader) readList(stream io.Reader) error {
 	if err != nil {
 		return err
 	}
+	buffered = asJSON(buffered)
 	for {
 		c, err := buffered.ReadByte()
 		if err == nil && (c == ' ' || c == '\n' || c == '\r' || c == '\t') {

@@ -336,6 +336,8 @@ func (r *reader) reference(fields map[string]json.RawMessage, task env.Task) (re
 	}
 	text = strings.TrimSpace(text)
 	switch {
+	case text == "nan": // as tables have a number that is missing
+		return "", fmt.Sprintf("field %q is not a number: a problem needs an answer", names.Answer)
 	case text == "":
 		return "", fmt.Sprintf("field %q is empty%s: a problem needs an answer", names.Answer, after)
 	case len(text) > answer.MaxBytes:
@@ -382,7 +384,7 @@ func rightOption(from, text string, choices []string) int {
 			at = int(bare[0]) - 'A'
 		}
 	case fromPosition, fromNumber:
-		n, err := strconv.Atoi(text)
+		n, err := strconv.Atoi(strings.TrimSuffix(text, ".0")) // as of levels
 		if err != nil {
 			return -1
 		}

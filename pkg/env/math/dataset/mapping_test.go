@@ -47,6 +47,9 @@ func TestMapping(t *testing.T) {
 		{name: "CSV", file: "a.csv", content: "\uFEFFid,q,a\n7,\"what, \"\"now\"\"\nhere\",5\n", fields: Fields{ID: "id", Question: "q", Answer: "a", Form: "=integer"}, want: env.Task{ID: "a/7", Kind: "a", Question: "what, \"now\"\nhere", Answer: "5", Form: answer.FormInteger}},
 		{name: "CSV with a mark and a quoted name", file: "a.csv", content: "\uFEFF\"id\",\"q\",\"a\"\r\n7,?,5", fields: Fields{ID: "id", Question: "q", Answer: "a"}, want: env.Task{ID: "a/7", Kind: "a", Question: "?", Answer: "5"}},
 		{name: "lines under .json", file: "a.json", content: "{\"question\": \"?\", \"answer\": \"5\"}\n", fields: Fields{Question: "question", Answer: "answer"}, want: env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "5"}},
+		{name: "numbers of Python", file: "a.jsonl", content: "{\"question\": \"NaN \\\"-Infinity\", \"x\": [NaN, -Infinity], \"answer\": Infinity}", fields: Fields{Question: "question", Answer: "answer"}, want: env.Task{ID: "a/1", Kind: "a", Question: "NaN \"-Infinity", Answer: "inf"}},
+		{name: "numbers of Python in a list", file: "a.json", content: `[{"question": "?", "x": NaN, "answer": "5"}]`, fields: Fields{Question: "question", Answer: "answer"}, want: env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "5"}},
+		{name: "no numbers of Python", file: "a.jsonl", content: `{"question": "?", "answer": Nan}`, fields: Fields{Question: "question", Answer: "answer"}, fault: `FILE:1: not JSON at byte 29: invalid character 'N' looking for beginning of value`},
 		{name: "a field with a dot in its name", file: "a.jsonl", content: `{"a.b": "?", "answer": "5"}`, fields: Fields{Question: "a.b", Answer: "answer"}, want: env.Task{ID: "a/1", Kind: "a", Question: "?", Answer: "5"}},
 
 		{name: "no such path", file: "a.jsonl", content: `{"a": {"b": "?"}, "answer": "5"}`, fields: Fields{Question: "a.c", Answer: "answer"}, fault: `FILE:1: no field "a.c"; the line has "a", "answer": set data.train.fields.question`},
