@@ -10,7 +10,7 @@ import (
 
 // replacements make one spelling of many. They are applied in order, once.
 var replacements = strings.NewReplacer(
-	`\!  `, "", `\! `, "", `\!`, "", `{, }`, ",", `{ ,}`, ",", `{,}`, ",", `\$`, "", "$", "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`,
+	`\!  `, "", `\! `, "", `\!`, "", `{, }`, ",", `{ ,}`, ",", `{,}`, ",", `\$`, "", "$", "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\cfrac`, `\frac`, `\nicefrac`, `\frac`, `\sfrac`, `\frac`, `\langle`, "(", `\rangle`, ")", `\lbrack`, "[", `\rbrack`, "]",
 	`\text{ and }`, `\text{and}`, `\text{ or }`, `\text{or}`, `\text{, and }`, `\text{and}`, `\text{, or }`, `\text{or}`,
 	`\text{and }`, `\text{and}`, `\text{ and}`, `\text{and}`, `\text{or }`, `\text{or}`, `\text{ or}`, `\text{or}`,
 	`\mbox{ and }`, `\text{and}`, `\mbox{ or }`, `\text{or}`, `\mathrm{and}`, `\text{and}`, `\mathrm{or}`, `\text{or}`,
@@ -37,8 +37,12 @@ func respelt(s string) string {
 // separators have blanks before a comma in braces.
 var separators = strings.NewReplacer(" {,", "{,", " { ,", "{,")
 
-// choose is TeX's own way to write a binomial.
-var choose = lazyregexp.New(`\{([^{}]*)\\choose([^{}]*)\}`)
+// TeX's own ways to write a binomial and a fraction, and the room it leaves between rows.
+var (
+	choose = lazyregexp.New(`\{([^{}]*)\\choose([^{}]*)\}`)
+	over   = lazyregexp.New(`\{([^{}]*)\\over([^a-zA-Z{}][^{}]*)\}`)
+	rowGap = lazyregexp.New(`\\\\\[-?[0-9.]+ ?[a-z]+\]`)
+)
 
 // typeset is a number in scientific notation whose e is set in other type:
 // 1\text{e}5, 1\mathrm{e-}5. An upright e before a sign may be the constant.
@@ -94,6 +98,12 @@ func normalize(s string) string {
 	s = singleBackslashes(respelt(s))
 	if strings.Contains(s, `\choose`) {
 		s = choose().ReplaceAllString(s, `\binom{$1}{$2}`)
+	}
+	if strings.Contains(s, `\over`) {
+		s = over().ReplaceAllString(s, `\frac{$1}{$2}`)
+	}
+	if strings.Contains(s, `\\[`) {
+		s = rowGap().ReplaceAllString(s, `\\`)
 	}
 	if strings.Contains(s, "{e") || strings.Contains(s, "{E") {
 		s = typeset().ReplaceAllString(s, "$1$2$3$4$5$6$7")

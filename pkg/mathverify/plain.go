@@ -221,6 +221,9 @@ func plainExpression(text string, i int) (end, read int) {
 			if !digitAt(text, at+1) {
 				return end, at
 			}
+		case c == '^' && braced().MatchString(text[at:min(len(text), at+24)]):
+			at += len(braced().FindString(text[at:min(len(text), at+24)])) - 1
+			whole(at + 1)
 		case operatorLength(text[at:]) > 0:
 			at += operatorLength(text[at:]) - 1
 		case c == ':' && end == at && digitAt(text, at+1): // the ratio 7:32
@@ -251,6 +254,8 @@ func plainExpression(text string, i int) (end, read int) {
 }
 
 var (
+	// braced is an exponent in braces.
+	braced = lazyregexp.New(`^\^\{[-−+]?[0-9]+\}`)
 	// vulgar is a fraction that is a single letter.
 	vulgar = lazyregexp.New(`^[½¼¾⅓-⅞]`)
 	// small is an exponent or a fraction in small figures.
