@@ -148,6 +148,7 @@ func optionLetter(text string, count int) (string, bool) {
 			}
 		}
 	}
+	text = optionWord().ReplaceAllString(text, "")
 	bracket := strings.HasPrefix(text, "(")
 	bare := strings.TrimPrefix(text, "(")
 	if bare == "" {
@@ -169,23 +170,38 @@ func optionLetter(text string, count int) (string, bool) {
 	return "", false
 }
 
-// answerWord is looked for in the response as it is: in lower case some letters
-// have another number of bytes.
-var answerWord = lazyregexp.New("(?i)answer")
+var (
+	// answerWord is looked for in the response as it is: in lower case some letters
+	// have another number of bytes.
+	answerWord = lazyregexp.New("(?i)answer")
+	// chosenWord is another announcement, of a response without that word.
+	chosenWord = lazyregexp.New("(?i)(?:correct|right|best) (?:option|choice)")
+	optionWord = lazyregexp.New(`(?i)^(?:option|choice)[ ~\\]+`)
+	// sentence is a letter that a sentence goes on behind, and another is one more letter.
+	sentence = lazyregexp.New(`^\(?([A-Z])\)?\*{0,2}(?:[,.;:"'\]]| (?:[-–—(]|because\b|since\b|as\b))`)
+	another  = lazyregexp.New(`^\(?[A-Z][)*,;/& ]*(?:and |or )?\(?[A-Z]\b`)
+)
 
 // announcedLetter finds the letter in a response: in its last box; else after
-// the last "answer" on its line; else on the last line.
+// the last "answer" on its line, or "correct option"; else on the last line.
 func announcedLetter(response string, count int) (string, bool) {
 	if boxed, err := LastBoxed(response); err == nil {
 		return optionLetter(boxed, count)
 	}
-	if found := answerWord().FindAllStringIndex(response, -1); len(found) > 0 {
+	found := answerWord().FindAllStringIndex(response, -1)
+	if found == nil {
+		found = chosenWord().FindAllStringIndex(response, -1)
+	}
+	if len(found) > 0 {
 		rest, _, _ := strings.Cut(strings.TrimLeft(response[found[len(found)-1][1]:], " :*\n"), "\n")
-		for _, word := range []string{"is", "would be", "must be", ":", "option", "choice"} {
-			rest = strings.TrimLeft(strings.TrimPrefix(rest, word), " :*")
+		for _, word := range []string{"is", "would be", "must be", ":", "option", "choice", "Option"} {
+			rest = strings.TrimLeft(strings.TrimPrefix(rest, word), ` :*"'[`)
 		}
 		if found, ok := optionLetter(strings.TrimSuffix(rest, "."), count); ok {
 			return found, true
+		}
+		if m := sentence().FindStringSubmatch(rest); m != nil && int(m[1][0]-'A') < count && !another().MatchString(rest) {
+			return m[1], true
 		}
 	}
 	return optionLetter(lastLine(response), count)
