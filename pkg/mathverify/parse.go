@@ -164,11 +164,15 @@ func (p *parser) relation() *node {
 		chain.operators = append(chain.operators, operator)
 		chain.args = append(chain.args, p.setExpression())
 	}
+	last := &first
 	if chain != nil {
-		return chain
+		last = &chain.args[len(chain.args)-1]
 	}
 	if p.word(`\pmod`) {
-		return function("pmod", first, p.signedFactor())
+		*last = function("pmod", *last, p.signedFactor())
+	}
+	if chain != nil {
+		return chain
 	}
 	return first
 }

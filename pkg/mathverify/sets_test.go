@@ -220,6 +220,9 @@ func TestComparisons(t *testing.T) {
 		{`$10\pmod7$`, `$3\pmod7$`, true},
 		{`$10\pmod7$`, `$3\pmod8$`, false},
 		{`$3$`, `$10\pmod7$`, true},
+		{`x\equiv 3 \pmod{7}`, `$x \equiv 10\pmod 7$`, true},
+		{`x\equiv 3 \pmod{7}`, `$x \equiv 3\pmod 8$`, false},
+		{`x\equiv 3 \pmod{7}`, `$7$`, false},
 	})
 	renaming := DefaultOptions()
 	renaming.RenameSymbols = true

@@ -73,6 +73,9 @@ func NewReference(gold string) *Reference {
 			}
 			return r
 		}
+		if strings.Contains(bare, `\`) { // a formula that cannot be read, and not a sentence with numbers in it
+			return r
+		}
 	}
 	for i, c := range extract(gold, DefaultOptions()) {
 		if i == 0 {

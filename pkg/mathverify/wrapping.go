@@ -13,6 +13,8 @@ var (
 	endMarks = lazyregexp.New(`</?(?:b|i|strong|em)>|<\|[A-Za-z_]{2,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:eos|bos|pad|end_of_turn|start_of_turn)>`)
 	// answerTags are the tags that prompts ask for around an answer.
 	answerTags = lazyregexp.New(`(?i)<(/?)(?:final[_ ]?)?answer>`)
+	// worded is a command with words as its argument, or the name of one.
+	worded = lazyregexp.New(`\\[a-zA-Z]+\s*\{[^{}\\]*\}`)
 	// anyBox finds a box of one of its names.
 	anyBox = lazyregexp.New(`\\(?:boxed|fbox|framebox)\b`)
 )
@@ -143,7 +145,8 @@ func prose(text string) bool {
 // a formula or number without signs around, else what is found in it.
 func inTag(response string, from, to int, options Options) []candidate {
 	content := strings.TrimSpace(response[from:to])
-	if !strings.ContainsAny(content, "$`\n") && !strings.Contains(content, `\(`) && !strings.Contains(content, `\[`) && !prose(content) &&
+	bare := strings.ReplaceAll(content, `\$`, "")
+	if !strings.ContainsAny(bare, "$`\n") && !strings.Contains(content, `\(`) && !strings.Contains(content, `\[`) && !prose(worded().ReplaceAllString(bare, "")) &&
 		!anyBox().MatchString(content) && options.Targets.has(TargetExpression) {
 		start := from + strings.Index(response[from:to], content)
 		return []candidate{{text: strings.Trim(content, "*"), start: start, end: start + len(content), priority: priorityTag}}
