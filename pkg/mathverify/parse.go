@@ -301,6 +301,9 @@ func (p *parser) term() *node {
 			left = function("mod", left, p.signedFactor())
 		case p.startsFactor():
 			right := p.factor()
+			if p.blanks(); right.unit() && left.kind != kindText && digitAt(p.text, p.at) {
+				return p.fail(errParse) // 2 h 30 min is no product
+			}
 			left = juxtapose(left, right)
 		default:
 			return left

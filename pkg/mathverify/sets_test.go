@@ -223,6 +223,9 @@ func TestComparisons(t *testing.T) {
 		{`x\equiv 3 \pmod{7}`, `$x \equiv 10\pmod 7$`, true},
 		{`x\equiv 3 \pmod{7}`, `$x \equiv 3\pmod 8$`, false},
 		{`x\equiv 3 \pmod{7}`, `$7$`, false},
+		{`$\emptyset$`, `\boxed{}`, false},
+		{`2\text{ hours }30\text{ minutes}`, `\boxed{2\text{ hours } 30\text{ minutes}}`, true},
+		{`2\text{ hours }30\text{ minutes}`, "60", false},
 	})
 	renaming := DefaultOptions()
 	renaming.RenameSymbols = true

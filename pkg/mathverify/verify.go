@@ -166,6 +166,9 @@ func (r *Reference) verify(candidates []candidate, options Options, t *trace) Re
 			break
 		}
 		parsed, err := parse(candidate.text, b)
+		if strings.TrimSpace(candidate.text) == "" { // an empty box is no empty set
+			err = errParse
+		}
 		t.candidate(candidate, parsed, err)
 		if errors.Is(err, errBudget) {
 			result.Reason = ReasonBudget
