@@ -20,9 +20,9 @@ func (s Settings) example(row columns) (e Example, fault string) {
 	case s.Prompt != "":
 		e, fault = s.named(row)
 	case has(row, "messages"):
-		e.Messages, fault = messages(row["messages"], "messages", "role", "content")
+		e.Messages, fault = messages(row["messages"], "messages")
 	case has(row, "conversations"):
-		e.Messages, fault = messages(row["conversations"], "conversations", "from", "value")
+		e.Messages, fault = messages(row["conversations"], "conversations")
 	case has(row, "prompt") && has(row, "completion"):
 		e, fault = pair(row["prompt"], row["completion"])
 	case has(row, "instruction") && has(row, "output"):
@@ -73,19 +73,24 @@ var roles = map[string]string{
 	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "model": "assistant", "bot": "assistant",
 }
 
-// messages reads a list of messages, or a text that holds one as JSON.
-func messages(raw json.RawMessage, column, roleKey, textKey string) ([]shard.Message, string) {
+// messages reads a list of messages, or a text that holds one as JSON. A message has a role
+// and content, or the names that ShareGPT has for them.
+func messages(raw json.RawMessage, column string) ([]shard.Message, string) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
 	var list []columns
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
-		return nil, fmt.Sprintf("column %q is no list of messages with %q and %q", column, roleKey, textKey)
+		return nil, fmt.Sprintf("column %q is no list of messages with %q and %q, or %q and %q", column, "role", "content", "from", "value")
 	}
 	var conversation []shard.Message
 	for i, m := range list {
 		var role, content string
+		roleKey, textKey := "role", "content"
+		if !has(m, roleKey) && has(m, "from") {
+			roleKey, textKey = "from", "value"
+		}
 		if json.Unmarshal(m[roleKey], &role) != nil || json.Unmarshal(m[textKey], &content) != nil || !has(m, roleKey) || !has(m, textKey) {
 			return nil, fmt.Sprintf("column %q, message %d: it needs the texts %q and %q", column, i+1, roleKey, textKey)
 		}
@@ -113,11 +118,11 @@ func pair(prompt, completion json.RawMessage) (e Example, fault string) {
 	if (asked == nil) != (answered == nil) {
 		return e, "one of the columns \"prompt\" and \"completion\" is a text and the other is none: both must be texts, or both lists of messages"
 	}
-	if e.Messages, fault = messages(prompt, "prompt", "role", "content"); fault != "" {
+	if e.Messages, fault = messages(prompt, "prompt"); fault != "" {
 		return e, fault
 	}
 	e.Given = len(e.Messages)
-	rest, fault := messages(completion, "completion", "role", "content")
+	rest, fault := messages(completion, "completion")
 	e.Messages = append(e.Messages, rest...)
 	return e, fault
 }

@@ -56,6 +56,7 @@ func TestForms(t *testing.T) {
 		{"messages as text", `{"messages": "[{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]"}`, "u:a a:b", nil},
 		{"ShareGPT", `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "prompt": null}`, "u:a a:b", nil},
 		{"prompt and completion", `{"prompt": " a", "completion": "b\n"}`, "u: a |a:b", nil},
+		{"conversations with roles", `{"conversations": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "from": null}]}`, "u:a a:b", nil},
 		{"lists", `{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "d"}]}`, "u:a a:b u:c |a:d", nil},
 		{"Alpaca", `{"instruction": "a", "input": "b", "output": "c"}`, "u:a\n\nb |a:c", nil},
 		{"Alpaca without input", `{"instruction": "a", "input": "", "output": "c"}`, "u:a |a:c", nil},
