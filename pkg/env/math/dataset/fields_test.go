@@ -48,8 +48,9 @@ func TestTask(t *testing.T) {
 		{`{"q": [1], "a": 5}`, Fields{Question: "so {q}"}, `field "q" is a list: a question is made of`},
 		{`{"{q}": "x", "a": 5}`, Fields{Question: "{q}"}, "s/3 s 0 x 5"},
 		{`{"choices": "x", "a": 5}`, Fields{Question: "{choices}"}, "s/3 s 0 x 5"},
+		{`{"q": "?", "a": "A", "o": ["A. Lincoln", "C) y"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? A option [A. Lincoln C) y]"}, // not all have their letter
 		{`{"q": "?", "a": "(b). ", "o": ["(A) x", "B. y"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? B option [x y]"},
-		{`{"q": "?", "a": "A", "o": ["A: x", "C) y", "C)"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? A option [x C) y C)]"},
+		{`{"q": "?", "a": "A", "o": ["A: x", "B) y", "C)"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? A option [x y C)]"},
 		{`{"q": "?", "a": "AB", "o": ["x", "y"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `must be the letter of one of 2 options`},
 		{`{"q": "?", "a": "", "o": ["x", "y"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `must be the letter of`},
 		{`{"q": "?", "a": "@", "o": ["x", "y"]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `must be the letter of`},

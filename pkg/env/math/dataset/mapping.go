@@ -207,12 +207,12 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 			item = found
 		}
 		text, ok := scalarText(item)
-		if text = withoutLetter(strings.TrimSpace(text), i); !ok || text == "" {
+		if text = strings.TrimSpace(text); !ok || text == "" {
 			return nil, fmt.Sprintf("option %s of field %q is %s: an option must be a string that is not empty, or a number", answer.Letter(i), names.Choices, jsonType(item))
 		}
 		choices[i] = text
 	}
-	return choices, ""
+	return withoutLetters(choices), ""
 }
 
 // shuffled reads the right option and the wrong ones, and puts them into an order
@@ -251,15 +251,24 @@ func (r *reader) shuffled(fields map[string]json.RawMessage) ([]string, string) 
 	return shuffled, ""
 }
 
-// withoutLetter drops "A)", "(A)", "A." or "A:" in front of the first option,
-// and so on.
-func withoutLetter(text string, at int) string {
-	for _, mark := range []string{"(" + answer.Letter(at) + ")", answer.Letter(at) + ")", answer.Letter(at) + ".", answer.Letter(at) + ":"} {
-		if rest, ok := strings.CutPrefix(text, mark); ok && strings.TrimSpace(rest) != "" {
-			return strings.TrimSpace(rest)
+// withoutLetters drops "A)", "(A)", "A." or "A:" in front of the first option,
+// and so on, if every option has its letter: "A. Lincoln" alone is a name.
+func withoutLetters(choices []string) []string {
+	bare := slices.Clone(choices)
+	for i, text := range choices {
+		letter := answer.Letter(i)
+		mark := slices.IndexFunc([]string{"(" + letter + ")", letter + ")", letter + ".", letter + ":"}, func(mark string) bool {
+			rest, ok := strings.CutPrefix(text, mark)
+			if rest = strings.TrimSpace(rest); ok && rest != "" {
+				bare[i] = rest
+			}
+			return ok
+		})
+		if mark < 0 {
+			return choices
 		}
 	}
-	return text
+	return bare
 }
 
 // forms maps what data call the form of an answer.
