@@ -198,11 +198,15 @@ func (p *parser) words() *node {
 	return &node{kind: kindText, name: compact(raw)}
 }
 
-// counted is a number with the words for what it counts.
-var counted = lazyregexp.New(`^([-+−]?[0-9][0-9.,/ ]*) +(?:\pL\pL+[ .]*)+$`)
+var (
+	// counted is a number with the words for what it counts.
+	counted = lazyregexp.New(`^([-+−]?[0-9][0-9.,/ ]*) +(?:\pL\pL+[ .]*)+$`)
+	// valued are words that make another value of a number, or no value.
+	valued = lazyregexp.New(`(?i)\b(?:or|and|to|than|more|less|plus|minus|times|over|pi|half|halves|thirds?|quarters?|dozens?|hundreds?|thousands?|[mbtr]+illions?|per ?cent\w*|pct|squared|cubed)\b`)
+)
 
 func withoutCounted(text string) string {
-	if m := counted().FindStringSubmatch(text); m != nil {
+	if m := counted().FindStringSubmatch(text); m != nil && !valued().MatchString(text) {
 		return m[1]
 	}
 	return text

@@ -66,7 +66,7 @@ func NewReference(gold string) *Reference {
 	b := &budget{steps: maxSteps}
 	bare := strings.ReplaceAll(gold, `\$`, "") // a currency sign begins no formula
 	if !strings.ContainsAny(bare, "$\n") && !strings.Contains(gold, `\boxed`) && !strings.Contains(gold, `\(`) && !strings.Contains(gold, `\[`) {
-		if n, err := parse(gold, b); err == nil {
+		if n, err := parse(amount(gold), b); err == nil {
 			r.parsed, r.other = n, decimalComma(r.text, n, b)
 			if r.other == nil {
 				r.other = withoutExponents(gold, b)
@@ -139,6 +139,14 @@ func (r *Reference) VerifyAnswer(answer string, options Options) Result {
 	return r.verify(whole(answer), options, nil)
 }
 
+// amount is a bare text without the words for what it counts. Shorter words may be factors.
+func amount(text string) string {
+	if text = strings.TrimSpace(text); prose(text) {
+		return withoutCounted(text)
+	}
+	return text
+}
+
 // whole makes a candidate of a text that is the answer itself.
 func whole(answer string) []candidate {
 	if answer = Unwrap(answer); answer == "" {
@@ -165,7 +173,7 @@ func (r *Reference) verify(candidates []candidate, options Options, t *trace) Re
 		if i == maxCandidates {
 			break
 		}
-		parsed, err := parse(candidate.text, b)
+		parsed, err := parse(amount(candidate.text), b)
 		if strings.TrimSpace(candidate.text) == "" { // an empty box is no empty set
 			err = errParse
 		}
