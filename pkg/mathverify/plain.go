@@ -180,6 +180,9 @@ func plainAfter(text string, end int) bool {
 	switch c := text[end]; c {
 	case ' ', '\n', '\t', '\r', ')', '.', ',', ';', ':', '!', '?', '%', '*', '"', '\'', '`', '$':
 		return c != '.' || !digitAt(text, end+1)
+	case '/': // $18/day, and not 18/ab
+		rest := text[end+1 : min(len(text), end+24)]
+		return unitLength(rest) > 1 || prose(rest)
 	case '\\', '^':
 		return slices.ContainsFunc(marksBehind, func(mark string) bool { return strings.HasPrefix(text[end:], mark) })
 	}
