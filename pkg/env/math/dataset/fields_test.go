@@ -64,6 +64,8 @@ func TestTask(t *testing.T) {
 		{`{"q": "?", "a": "nan"}`, Fields{}, `field "a" is not a number: a problem needs`},
 		{`{"q": "?", "a": "two", "o": ["x", "y"]}`, Fields{Choices: "o", AnswerFrom: fromNumber}, `must be the number of`},
 		{`{"q": "?", "a": "z", "o": ["x", "y"]}`, Fields{Choices: "o", AnswerFrom: fromOptionText}, `must be the option text of one of 2 options`},
+		{`{"q": "?", "a": "B", "o": {"B": "y", "A": "x"}}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? B option [x y]"},
+		{`{"q": "?", "a": "A", "o": {"A": "x", "C": "y"}}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `field "o" is an object of 2: options must be a list of 2 to 26, or an object with the names A, B and so on`},
 		{`{"q": "?", "a": "A", "o": "x"}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `field "o" is a string of 0: options must be a list of 2 to 26`},
 		{`{"q": "?", "a": "A", "o": [` + many + `]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, `a list of 27: options`},
 		{`{"q": "?", "a": "Z", "o": [` + many[4:] + `]}`, Fields{Choices: "o", AnswerFrom: fromLetter}, "s/3 s 0 ? Z option [" + strings.TrimSpace(strings.Repeat("o ", 26)) + "]"},

@@ -194,8 +194,16 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 		return nil, fault
 	}
 	var items []json.RawMessage
-	if json.Unmarshal(raw, &items) != nil || len(items) < 2 || len(items) > answer.MaxChoices {
-		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d", names.Choices, jsonType(raw), len(items), answer.MaxChoices)
+	var byLetter map[string]json.RawMessage // {"A": "one", "B": "two"}
+	if json.Unmarshal(raw, &byLetter) == nil {
+		for i := 0; byLetter[answer.Letter(i)] != nil; i++ {
+			items = append(items, byLetter[answer.Letter(i)])
+		}
+	} else {
+		_ = json.Unmarshal(raw, &items) // what is no list has none
+	}
+	if len(items) < 2 || len(items) > answer.MaxChoices || len(byLetter) > len(items) {
+		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d, or an object with the names A, B and so on", names.Choices, jsonType(raw), max(len(items), len(byLetter)), answer.MaxChoices)
 	}
 	choices := make([]string, len(items))
 	for i, item := range items {
