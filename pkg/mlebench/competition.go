@@ -53,8 +53,8 @@ func OpenMLEBench(competition *grader.Competition, answers []byte, board Board) 
 	}
 	c := &Competition{spec: Spec{ID: competition.ID}, board: board, mle: read}
 	columns := len(read.Columns())
-	// Its graders let columns pass that nobody asked for, and some of them rows.
-	c.most = bounds{bytesForHeader + 4*bytesForOne*int64(len(answers)) + bytesOfText*int64(read.Rows())*int64(columns), 2*columns + 1000, 4*read.Rows() + 1000}
+	// Its graders let columns pass that nobody asked for.
+	c.most = bounds{bytesForHeader + 4*bytesForOne*int64(len(answers)) + bytesOfText*int64(read.Rows())*int64(columns), 2*columns + 1000, read.MostRows()}
 	return c, nil
 }
 

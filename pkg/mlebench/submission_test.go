@@ -1,11 +1,14 @@
 package mlebench
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/internal/must"
+	"github.com/lathe-rl/lathe/pkg/mlebench/grader"
 )
 
 // specs are competitions of each shape and kind, with their answers.
@@ -263,6 +266,34 @@ func TestMilestonesAndBounds(t *testing.T) {
 	} {
 		if got := competition(t, name).most; got != want {
 			t.Errorf("%s: %v; want %v", name, got, want)
+		}
+	}
+}
+
+// TestRowsOfOthers: a submission may have as many rows as the sample has. Where rows of ids
+// that the answers do not have are dropped, the sample has eighteen times theirs.
+func TestRowsOfOthers(t *testing.T) {
+	t.Parallel()
+	rows := func(header, row string, n int) []byte {
+		text := header
+		for i := range n {
+			text += fmt.Sprintf(row, i)
+		}
+		return []byte(text)
+	}
+	for _, c := range []struct {
+		id, header, row string
+		rows            int // for 100 of the answers
+		want            string
+	}{
+		{"h-and-m-personalized-fashion-recommendations", "customer_id,prediction\n", "c%d,7\n", 1800, ""},
+		{"h-and-m-personalized-fashion-recommendations", "customer_id,prediction\n", "c%d,7\n", 7401, "the file has more than 7400 rows"},
+		{"champs-scalar-coupling", "id,type,scalar_coupling_constant\n", "%d,a,7\n", 1401, "the file has more than 1400 rows"},
+	} {
+		competition, _ := grader.Lookup(c.id)
+		opened := must.Get(OpenMLEBench(competition, rows(c.header, c.row, 100), Board{}))(t)
+		if score, err := opened.Score(rows(c.header, c.row, c.rows)); c.want == "" && (err != nil || score != 1) || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%s, %d rows: %v, %v; want %q", c.id, c.rows, score, err, c.want)
 		}
 	}
 }

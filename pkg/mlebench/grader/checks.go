@@ -101,7 +101,7 @@ var idSet = check{after: Columns, of: func(p *pair) error {
 }}
 
 // idSuperset refuses ids left out, and drops rows of others.
-var idSuperset = check{after: Columns, of: func(p *pair) error {
+var idSuperset = check{after: Columns, drops: true, of: func(p *pair) error {
 	column := p.given.Column(p.id)
 	asked := keys(p.answers.Column(p.id))
 	if err := subset(p, asked, keys(column), "is left out"); err != nil {
