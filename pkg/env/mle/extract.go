@@ -1,25 +1,29 @@
 package mle
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 )
 
-var fenced = lazyregexp.New("(?ms)^[ \t]*(`{3,})([^`\n]*)\n(.*?)\n?^[ \t]*(`{3,})[ \t]*$")
+var fenced = lazyregexp.New("(?ms)^([ \t]*)`{3,}([^`\n]*)\n(.*?)\n?^[ \t]*`{3,}[ \t]*$")
 
-// programIn is the program in a response: the last fenced block that is Python's
-// or nobody's, after any thoughts. A style without fences takes the whole response
-// where it has no such block. ok is false where there is none.
+// programIn is the program in a response, after any thoughts: the last fenced block that
+// is Python's, or nobody's where none is, as a program may be followed by what it prints.
+// The indentation of its fence, as in a list, is none of its own. A style without fences
+// takes the whole response where it has no such block. ok is false where there is none.
 func (e *Env) programIn(response string) (program string, ok bool) {
 	if end := strings.LastIndex(response, "</think>"); end >= 0 {
 		response = response[end+len("</think>"):]
 	}
 	response = strings.ReplaceAll(response, "\r\n", "\n")
+	named := false
 	for _, block := range fenced().FindAllStringSubmatch(response, -1) {
-		switch strings.ToLower(strings.TrimSpace(block[2])) {
-		case "", "python", "py", "python3":
-			program = block[3]
+		language, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(block[2])), " ")
+		python := slices.Contains([]string{"python", "py", "python3"}, language)
+		if strings.TrimSpace(block[3]) != "" && (python || language == "" && !named) {
+			program, named = strings.ReplaceAll("\n"+block[3], "\n"+block[1], "\n"), python
 		}
 	}
 	if program == "" && !e.style.fenced && !strings.Contains(response, "```") {
