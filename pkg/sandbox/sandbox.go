@@ -46,10 +46,9 @@ type Program struct {
 
 	Limits Limits    `json:"limits"`
 	Stdin  io.Reader `json:"-"`
-	// Stdout takes standard output as it comes, all of it; nil for what
-	// [Result] keeps of it. Where it fails, the rest is thrown away.
+	// Stdout and Stderr take standard output and error as they come, beside what [Result]
+	// keeps of them. One that fails gets no more.
 	Stdout io.Writer `json:"-"`
-	// Stderr takes standard error as it comes, beside what [Result] keeps of it.
 	Stderr io.Writer `json:"-"`
 	// Require names what must be in force ([Names]); that a host does not give it is
 	// an error ([Protection.Require]).

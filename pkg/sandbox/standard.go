@@ -15,14 +15,13 @@ type standard struct {
 	theirs, ours []*os.File
 	copied       sync.WaitGroup
 	input        io.Reader
-	output       io.Writer  // nil for a keeper
-	said         io.Writer  // takes standard error beside its keeper; nil for nobody
-	kept         [2]*keeper // of output and error
+	taken        [2]io.Writer // by whom output and error are taken beside their keepers; nil for nobody
+	kept         [2]*keeper   // of output and error
 	once         sync.Once
 }
 
 func newStandard(p *Program) (*standard, error) {
-	s := &standard{input: p.Stdin, output: p.Stdout, said: p.Stderr, kept: [2]*keeper{newKeeper(p.Limits.Output), newKeeper(p.Limits.Output)}}
+	s := &standard{input: p.Stdin, taken: [2]io.Writer{p.Stdout, p.Stderr}, kept: [2]*keeper{newKeeper(p.Limits.Output), newKeeper(p.Limits.Output)}}
 	for i := range 4 { // input, output, error, end
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -50,14 +49,10 @@ func (s *standard) started() {
 	}()
 	for i, kept := range s.kept {
 		s.copied.Go(func() {
-			if i == 0 && s.output != nil {
-				_, _ = io.Copy(s.output, s.ours[1]) // who does not take it gets no more
+			if s.taken[i] != nil {
+				_, _ = io.Copy(io.MultiWriter(kept, s.taken[i]), s.ours[1+i]) // who does not take it gets no more
 			}
-			var to io.Writer = kept // a keeper takes all
-			if i == 1 && s.said != nil {
-				to = io.MultiWriter(kept, s.said)
-			}
-			_, _ = io.Copy(to, s.ours[1+i])
+			_, _ = io.Copy(kept, s.ours[1+i]) // a keeper takes all
 		})
 	}
 }

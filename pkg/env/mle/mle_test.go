@@ -218,9 +218,9 @@ func TestFeedbackTokens(t *testing.T) {
 func TestTerminalMilestones(t *testing.T) {
 	t.Parallel()
 	e, of := open(t, func(s *Settings) { s.Milestones, s.Reward = "terminal", "partial_credit" })
-	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\n1/0\n```")))(t)
-	if want := []string{"imported packages", "training loss:"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.8 {
-		t.Errorf("milestones %q, reward %v; want %q and −10 + 2 × 0.1", v.Milestones, v.Reward, want)
+	v := must.Get(e.Score(t.Context(), attempt(of, "```python\nprint('imported packages')\nprint('epoch 1 training loss: 0.5')\nprint('training loss: 0.4')\nprint('Loaded Data')\nprint('trained model')\nfor i in range(9999): print('[Warning] no further splits')\n1/0\n```")))(t)
+	if want := []string{"imported packages", "training loss:", "trained model"}; !slices.Equal(v.Milestones, want) || v.Reward != -9.7 {
+		t.Errorf("milestones %q, reward %v; want %q and −10 + 3 × 0.1", v.Milestones, v.Reward, want)
 	}
 }
 

@@ -283,16 +283,29 @@ func TestReward(t *testing.T) {
 	}
 	e, of := over(t, nil)
 	folder := must.Get(e.folder(of))(t)
-	for said, want := range map[string]float64{"validation: 0.5\nvalidation score = 1e-1\nx": 0.1, "Validation: -2\n\nvalidation: 1e999": -2, "validation: 1.2.3": 9, "x validation: 1": 9, "": 9} {
-		var v env.TurnVerdict
-		e.readValidation(&v, folder, said)
-		if part, ok := v.Validation(); ok != (want != 9) || ok && (part != want || v.ValidationScore != want) {
-			t.Errorf("%q: %+v", said, v)
+	long := strings.Repeat("z", outputBytes+1)
+	for said, want := range map[string]float64{
+		"validation: 0.5\nvalidation score = 1e-1\nx": 0.1, "Validation: -2\n\nvalidation: 1e999": -2, "validation: 1.2.3": 9, "x validation: 1": 9, "": 9,
+		"validation: 0.5\r\n": 0.5, "epoch 1\rvalidation: 0.5\n": 0.5, long + "\nvalidation: 0.5\n" + long + "\n" + long: 0.5, long + "validation: 0.5": 9,
+	} {
+		for _, size := range []int{1, 7, 4096, 1 << 20} { // of a piece
+			l := newListener(&e.settings)
+			for piece := range slices.Chunk([]byte(said), size) {
+				if n, err := l.Write(piece); n != len(piece) || err != nil {
+					t.Fatalf("%d of %d bytes are taken, %v", n, len(piece), err)
+				}
+			}
+			l.end()
+			var v env.TurnVerdict
+			addValidation(&v, folder, l.validation)
+			if part, ok := v.Validation(); ok != (want != 9) || ok && (part != want || v.ValidationScore != want) {
+				t.Errorf("%.80q in pieces of %d: %+v", said, size, v)
+			}
 		}
 	}
 	folder.Direction = "minimize"
 	var v env.TurnVerdict
-	e.readValidation(&v, folder, "validation: 3")
+	addValidation(&v, folder, 3)
 	if part, _ := v.Validation(); part != -3 || v.ValidationScore != 3 {
 		t.Errorf("where less is better: %+v", v)
 	}

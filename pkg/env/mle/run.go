@@ -102,8 +102,8 @@ func (r *runner) execute(ctx context.Context, p sandbox.Program) (sandbox.Result
 // execution is what came of a program.
 type execution struct {
 	sandbox.Report
-	stdout     string // without paths of this machine
-	output     string // both streams, the second last; the same
+	heard      *listener
+	output     string // both streams, the second last, without paths of this machine
 	submission []byte // nil for none
 	badFile    string // why what it left cannot be read as a submission
 	protection string
@@ -153,8 +153,9 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 		return x, fmt.Errorf("task %q: %w", t.Name, err)
 	}
 	defer release()
+	x.heard = newListener(r.settings)
 	result, err := r.execute(ctx, sandbox.Program{
-		Args: []string{python.path, "solution.py"}, Root: python.root, Dir: scratch, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
+		Args: []string{python.path, "solution.py"}, Root: python.root, Dir: scratch, Stdout: x.heard, Env: r.environment(python, weights, scratch, filepath.Join(scratch, "input")),
 		Read: slices.Concat([]string{t.PublicDir}, python.folders, weights), Write: []string{scratch}, Require: r.settings.Sandbox.Require, GPUs: gpus,
 		Limits: sandbox.Limits{
 			Wall: wall, Memory: int64(limits.MemoryMB) << 20, Processes: limits.Processes, FileBytes: int64(limits.FileMB) << 20,
@@ -169,8 +170,8 @@ func (r *runner) run(ctx context.Context, t *task.Task, source string, wall time
 	}
 	x.Report, x.protection = result.Report, result.Protection.String()
 	same := strings.NewReplacer(filepath.Join(scratch, "input"), "./input", scratch, ".", t.PublicDir, "./input")
-	x.stdout = plain(same.Replace(result.Stdout.String()))
-	x.output = strings.TrimRight(x.stdout, "\n") + "\n" + plain(same.Replace(result.Stderr.String()))
+	x.heard.end()
+	x.output = strings.TrimRight(plain(same.Replace(result.Stdout.String())), "\n") + "\n" + plain(same.Replace(result.Stderr.String()))
 	x.submission, x.badFile = submissionIn(scratch, min(int64(limits.FileMB)<<20, t.Grader.MaxBytes()))
 	return x, nil
 }

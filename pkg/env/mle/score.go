@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -121,9 +119,9 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string, left tim
 	}
 	j := e.measured(x, program)
 	v := &j.TurnVerdict
-	e.readValidation(v, t, x.stdout)
+	addValidation(v, t, x.heard.validation)
 	if e.settings.Milestones == "terminal" {
-		v.Milestones = pysource.Milestones(x.stdout)
+		v.Milestones = pysource.Milestones(x.heard.reached)
 	}
 	trouble, reason, said := "", "", ""
 	score := 0.0
@@ -288,23 +286,12 @@ func tailOfCharacters(text string, tokens int) string {
 	return text
 }
 
-// readValidation finds what a program says of itself. The last line counts. A
-// number that is none is not said.
-func (e *Env) readValidation(v *env.TurnVerdict, t *task.Task, stdout string) {
-	pattern := regexp.MustCompile(e.settings.Validation)
-	said := math.NaN()
-	for line := range strings.Lines(stdout) {
-		if match := pattern.FindStringSubmatch(strings.TrimRight(line, "\n")); match != nil {
-			if number, err := strconv.ParseFloat(match[1], 64); err == nil && !math.IsInf(number, 0) {
-				said = number
-			}
-		}
+// addValidation fills in what a program says of itself; NaN is nothing.
+func addValidation(v *env.TurnVerdict, t *task.Task, said float64) {
+	if !math.IsNaN(said) {
+		v.ValidationScore = said
+		v.Parts = append(v.Parts, shard.RewardPart{Name: env.PartValidation, Value: mlebench.Signed(said, t.LowerIsBetter())})
 	}
-	if math.IsNaN(said) {
-		return
-	}
-	v.ValidationScore = said
-	v.Parts = append(v.Parts, shard.RewardPart{Name: env.PartValidation, Value: mlebench.Signed(said, t.LowerIsBetter())})
 }
 
 // unscored fills in what a message without a valid submission is worth.

@@ -1,0 +1,59 @@
+package mle
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/lathe-rl/lathe/pkg/pysource"
+)
+
+// listener takes a program's standard output as it comes and hears what the program says
+// of itself, however much else it prints: of a long output the middle is not kept.
+type listener struct {
+	pattern    *regexp.Regexp // of a line with a validation score
+	line       []byte         // that has not ended
+	validation float64        // the last; NaN for none
+	reached    string         // milestones, each on a line
+}
+
+func newListener(s *Settings) *listener {
+	return &listener{pattern: regexp.MustCompile(s.Validation), validation: math.NaN()}
+}
+
+// Write takes all. A line ends where a terminal begins another, or writes over it.
+func (l *listener) Write(text []byte) (int, error) {
+	n := len(text)
+	for {
+		end := bytes.IndexAny(text, "\r\n")
+		part := text[:max(end, 0)]
+		if end < 0 {
+			part = text
+		}
+		l.line = append(l.line, part[:min(len(part), outputBytes-len(l.line))]...)
+		if end < 0 {
+			return n, nil
+		}
+		l.end()
+		text = text[end+1:]
+	}
+}
+
+// end ends a line, or the output. The last validation score counts; a number that is none
+// is not said.
+func (l *listener) end() {
+	line := string(l.line)
+	l.line = l.line[:0]
+	if match := l.pattern.FindStringSubmatch(line); match != nil {
+		if number, err := strconv.ParseFloat(match[1], 64); err == nil && !math.IsInf(number, 0) {
+			l.validation = number
+		}
+	}
+	for _, milestone := range pysource.Milestones(line) {
+		if !strings.Contains(l.reached, milestone) {
+			l.reached += milestone + "\n"
+		}
+	}
+}
