@@ -231,6 +231,9 @@ var missing = func() map[string]bool {
 	return words
 }()
 
+// IsMissing says that a cell stands for no value.
+func IsMissing(cell string) bool { return missing[cell] }
+
 var booleans = map[string]float64{"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 // columnOf finds the type of a column: the first of Int, Float and Bool that all

@@ -26,7 +26,7 @@ import (
 const digestedFile = ".lathe-public.json"
 
 // digestedVersion changes with what a preview shows.
-const digestedVersion = 2
+const digestedVersion = 3
 
 // settled is how long ago the last change of a public file must be for what is read to be
 // kept: one within the resolution of a file system's clock could go unnoticed.

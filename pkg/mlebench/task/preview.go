@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
+	"github.com/lathe-rl/lathe/pkg/mlebench/frame"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 )
 
@@ -193,16 +195,20 @@ func describeTabs(b *strings.Builder, r io.Reader, cut bool) { table(b, r, '\t',
 // table says what a table holds. A file that is no table by the rules of CSV is left to
 // the program.
 func table(b *strings.Builder, from io.Reader, comma rune, cut bool) {
-	r := csv.NewReader(from)
+	start := bufio.NewReader(from)
+	if mark, _ := start.Peek(3); string(mark) == "\ufeff" {
+		_, _ = start.Discard(3) // they are there
+	}
+	r := csv.NewReader(start)
 	r.Comma, r.ReuseRecord, r.FieldsPerRecord = comma, true, -1
 	header, err := r.Read()
 	if err != nil {
 		b.WriteString(" cannot be read as a table\n")
 		return
 	}
-	names := append([]string{}, header...)
-	columns := make([]column, len(names))
-	for i := range columns {
+	names, columns := make([]string, len(header)), make([]column, len(header))
+	for i, name := range header {
+		names[i] = strings.ToValidUTF8(name, "?")
 		columns[i] = column{numeric: true, whole: true, values: map[string]bool{}}
 	}
 	rows := 0
@@ -243,7 +249,7 @@ func table(b *strings.Builder, from io.Reader, comma rune, cut bool) {
 }
 
 func (c *column) add(cell string) {
-	if cell == "" || cell == "NA" {
+	if frame.IsMissing(cell) {
 		c.empty++
 		return
 	}

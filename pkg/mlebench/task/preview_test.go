@@ -33,6 +33,8 @@ func TestDescribe(t *testing.T) {
 	}{
 		{describeTable, "x,y\n1,a\n2,b\n", false, " 2 rows, 2 columns\n  x: whole numbers, 1 to 2\n  y: one of a, b\n"},
 		{describeTabs, "x\ty\n1\ta\n2\tb\n", false, " 2 rows, 2 columns\n  x: whole numbers, 1 to 2\n  y: one of a, b\n"},
+		{describeTable, "\ufeff\"x\",gr\xf6\xdfe\n1,a\n2,b\n", false, " 2 rows, 2 columns\n  x: whole numbers, 1 to 2\n  gr?e: one of a, b\n"},
+		{describeTable, "x,y\n1,NaN\nnull,0.5\n", false, " 2 rows, 2 columns\n  x: whole numbers, 1 to 1; 1 empty\n  y: numbers, 0.5 to 0.5; 1 empty\n"},
 		{describeTable, "x,y\n", false, " 0 rows, 2 columns\n  x: empty\n  y: empty\n"},
 		{describeTable, "x,y\n1,a\n2,b\n3,", true, " 2 rows, 2 columns\n  x: whole numbers, 1 to 2\n  y: one of a, b\n"},
 		{describeTable, "x,y\n1,a\n2,b\n3,\"", true, " 1 rows, 2 columns\n  x: whole numbers, 1 to 1\n  y: one of a\n"},
