@@ -295,7 +295,7 @@ func (c *Competition) align(submission []byte) (table Table, places, order []int
 		return table, nil, nil, reached, err
 	}
 	reached = append(reached, "table")
-	if places, err = table.columns(c.Columns()); err != nil {
+	if places, err = table.columnsAlone(c.Columns()); err != nil {
 		return table, nil, nil, reached, err
 	}
 	reached = append(reached, "columns")

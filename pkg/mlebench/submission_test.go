@@ -22,6 +22,11 @@ var specs = map[string]struct {
 		"id,price\na,1\nb,2.5\nc,-3e2\n",
 		[]float64{0, 1},
 	},
+	"usage": {
+		Spec{ID: "usage", Metric: "rmse", IDColumn: "id", Columns: []string{"price"}},
+		"id,Usage,price\na,Public,1\nb,Private,2.5\n",
+		[]float64{0, 1},
+	},
 	"auc": {
 		Spec{ID: "cacti", Metric: "auc-roc", IDColumn: "id", Columns: []string{"has_cactus"}},
 		"id,has_cactus\n1.jpg,0\n2.jpg,1\n3.jpg,1\n4.jpg,0\n",
@@ -101,6 +106,7 @@ func TestScores(t *testing.T) {
 		{"rmse", "\"id\",\"price\"\n\"a\", 1 \n\"b\",\"2.5\"\nc,-3e+02\n", 0, "quotes, spaces about a number"},
 		{"rmse", "id,price\na,2\nb,3.5\nc,-299\n", 1, "each off by 1"},
 		{"rmse", "id,price\na,2\nb,2.5\nc,-300\n", 0.57735, "√(1/3), rounded"},
+		{"usage", "id,price\na,2\nb,2.5\n", 0.70711, "a further column of the answers, as Kaggle's have it"},
 		{"auc", "id,has_cactus\n1.jpg,0.5\n2.jpg,0.5\n3.jpg,0.5\n4.jpg,0.5\n", 0.5, "ties"},
 		{"auc", "id,has_cactus\n1.jpg,-7\n2.jpg,1e9\n3.jpg,3\n4.jpg,-8\n", 1, "scores need not be probabilities"},
 		{"authors", "id,EAP,MWS\n1,0.5,0.5\n2,0.5,0.5\n3,0.5,0.5\n", 0.69315, "ln 2"},
@@ -174,6 +180,7 @@ func TestInvalidSubmissions(t *testing.T) {
 		{"rmse", "\x1f\x8b\x08\x00", "line 1 is not UTF-8"},
 		{"rmse", "id,price\ra,1\rb,2\rc,3\r", "lines end in CR alone; write LF or CR LF"},
 		{"rmse", "id,price\na,1\nb,1e300\nc,3\n", "scoring by rmse: the score leaves the range of float64: it is infinite"},
+		{"usage", "id,Usage,price\na,Public,1\nb,Private,2.5\n", `column "Usage" is not asked for; asked for are "id", "price"`},
 		{"authors", "id,EAP\n1,1\n2,1\n3,1\n", `column "MWS" is missing; asked for are "id", "EAP", "MWS"`},
 		{"authors", "id,EAP,MWS,HPL\n1,1,0,0\n2,1,0,0\n3,1,0,0\n", `column "HPL" is not asked for; asked for are "id", "EAP", "MWS"`},
 		{"authors", "id,EAP,MWS\n3,1,0\n2,1,0\n1,1,1.5\n", `row 3 (id "1"), column "MWS": probability 1.5 is outside [0, 1]`},

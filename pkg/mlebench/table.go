@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -122,24 +123,26 @@ func (t Table) check() error {
 }
 
 // columns finds the columns of given names, in their order, and refuses a table
-// that lacks one or has another.
+// that lacks one.
 func (t Table) columns(names []string) ([]int, error) {
-	at := map[string]int{}
-	for i, name := range t.Header {
-		at[name] = i
-	}
 	found := make([]int, len(names))
-	wanted := map[string]bool{}
 	for i, name := range names {
-		place, there := at[name]
-		if !there {
+		if found[i] = slices.Index(t.Header, name); found[i] < 0 {
 			return nil, exitcode.Dataf("column %q is missing; asked for are %s", name, frame.Quoted(names))
 		}
-		found[i], wanted[name] = place, true
+	}
+	return found, nil
+}
+
+// columnsAlone is the same, and refuses a table that has another column.
+func (t Table) columnsAlone(names []string) ([]int, error) {
+	found, err := t.columns(names)
+	if err != nil || len(found) == len(t.Header) { // a name is there once
+		return found, err
 	}
 	for i, name := range t.Header {
 		switch {
-		case wanted[name]:
+		case slices.Contains(names, name):
 		case name == "":
 			return nil, exitcode.Dataf("column %d has no name, as when the index of a data frame is written too; asked for are %s", i+1, frame.Quoted(names))
 		default:
