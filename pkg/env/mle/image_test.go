@@ -48,8 +48,10 @@ func TestImage(t *testing.T) {
 			t.Errorf("image %q, interpreter %q: %v, want code %d and %q", c.image, c.interpreter, err, c.code, c.says)
 		}
 	}
-	own := interpreter{root: "/image", path: "/opt/conda/bin/python3"}
-	if got := own.searched(); got != "/opt/conda/bin:/usr/local/bin:/usr/bin:/bin" {
-		t.Errorf("the PATH of an image's interpreter is %s", got)
+	for _, root := range []string{"/image", ""} {
+		own := interpreter{root: root, path: "/opt/conda/bin/python3"}
+		if got := own.searched(); got != "/opt/conda/bin:/usr/local/bin:/usr/bin:/bin" {
+			t.Errorf("the PATH of an interpreter in the root %q is %s", root, got)
+		}
 	}
 }

@@ -27,10 +27,11 @@ type interpreter struct {
 // programFolders are those in which programs are looked for.
 var programFolders = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// searched is the PATH of programs: in an image the interpreter's own folder is the first.
+// searched is the PATH of programs. The interpreter's own folder is the first: what a
+// program starts as python3 is the one that runs it.
 func (i interpreter) searched() string {
 	folders := programFolders
-	if own := filepath.Dir(i.path); i.root != "" && !slices.Contains(folders, own) {
+	if own := filepath.Dir(i.path); !slices.Contains(folders, own) {
 		folders = slices.Concat([]string{own}, folders)
 	}
 	return strings.Join(folders, ":")
