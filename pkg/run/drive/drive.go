@@ -4,7 +4,6 @@ package drive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -465,11 +464,12 @@ func threadsOf(r recipe.Recipe, cpus int) int {
 	return cpus
 }
 
-// nextAttempt is one more than the attempts that have left a log.
+// nextAttempt is one more than the attempts that have left a log. Where logs cannot be
+// looked at, whoever opens one says why.
 func nextAttempt(d graph.Dir, t graph.Task) int {
 	attempt := 0
 	for {
-		if _, err := os.Lstat(d.Log(t, attempt)); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(d.Log(t, attempt)); err != nil {
 			return attempt
 		}
 		attempt++
