@@ -14,7 +14,7 @@ import (
 // system has fewer free. One that does not tell is no obstacle.
 func CheckRoom(d graph.Dir, n graph.Node, bytes int64) error {
 	var stat unix.Statfs_t
-	if bytes == 0 || unix.Statfs(string(d), &stat) != nil {
+	if bytes == 0 || unix.Statfs(string(d), &stat) != nil || stat.Blocks == 0 { // as FUSE answers for whoever does not know
 		return nil
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
