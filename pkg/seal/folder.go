@@ -46,7 +46,7 @@ func (w *FolderWriter) Abort() error {
 		return nil
 	}
 	w.done = true
-	return os.RemoveAll(w.temp)
+	return removeAll(w.temp)
 }
 
 // Commit seals the folder and returns the manifest that is in place: the
@@ -168,7 +168,7 @@ func (t *tempFolder) replace() error {
 		return err
 	}
 	_, err := t.put()
-	return errors.Join(err, os.RemoveAll(aside))
+	return errors.Join(err, removeAll(aside))
 }
 
 func (t *tempFolder) remove() error {
@@ -176,5 +176,5 @@ func (t *tempFolder) remove() error {
 		return nil
 	}
 	t.gone = true
-	return os.RemoveAll(t.temp)
+	return removeAll(t.temp)
 }

@@ -105,3 +105,54 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenOnNFS: of a file that a process of this host has open NFS keeps another name,
+// .nfs0001 for one, which cannot be removed before it is closed. So its folder stays; what
+// was in it is pruned, removed or replaced all the same. A file under a mount is as stubborn.
+func TestOpenOnNFS(t *testing.T) {
+	t.Parallel()
+	dir := mountSmall(t)
+	path := filepath.Join(dir, "v000001")
+	stays := filepath.Join(path, ".nfs0001")
+	open := func() {
+		t.Helper()
+		_ = must.Get(writeFolder(t, path, policyFiles))(t)
+		put(t, stays, nil)
+		must.Do(t, syscall.Mount(stays, stays, "", syscall.MS_BIND, ""))
+	}
+	closed := func() {
+		t.Helper()
+		left := must.Get(filepath.Glob(filepath.Join(dir, "*v000001*", ".nfs0001")))(t)
+		if len(left) != 1 {
+			t.Fatalf("left are %q, want .nfs0001", left)
+		}
+		must.Do(t, syscall.Unmount(left[0], 0))
+	}
+	open()
+	for range 2 {
+		if _, err := Prune(t.Context(), path); err != nil {
+			t.Errorf("pruning: %v", err)
+		}
+	}
+	_ = must.Get(writeFolder(t, path, policyFiles))(t) // in the place of what stays
+	if err := readers["Verify"](path, Options{}); err != nil {
+		t.Errorf("made again: %v", err)
+	}
+	closed()
+	must.Get(Sweep(dir, SweepOptions{LiveJobs: map[string]bool{}}))(t)
+	must.Do(t, Remove(path))
+	open()
+	if err := Remove(path); err != nil {
+		t.Errorf("removing: %v", err)
+	}
+	closed()
+	must.Do(t, os.RemoveAll(path))
+	open() // a folder that holds anything else is not removed
+	put(t, filepath.Join(path, "held"), nil)
+	must.Do(t, syscall.Mount(filepath.Join(path, "held"), filepath.Join(path, "held"), "", syscall.MS_BIND, ""))
+	if _, err := Prune(t.Context(), path); !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+		t.Errorf("pruning what cannot be removed: %v", err)
+	}
+	must.Do(t, syscall.Unmount(filepath.Join(path, "held"), 0))
+	closed()
+}

@@ -52,7 +52,7 @@ func Prune(ctx context.Context, path string) (bytes int64, err error) {
 			return 0, fmt.Errorf("pruning %q: %w", path, err)
 		}
 	}
-	if err := os.RemoveAll(path); err != nil {
+	if err := removeAll(path); err != nil {
 		return 0, fmt.Errorf("pruning %q: %w", path, err)
 	}
 	return m.Bytes, nil

@@ -63,7 +63,7 @@ func Sweep(dir string, o SweepOptions) (removed []string, err error) {
 		if !o.leftover(t, host, time.Since(info.ModTime())) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+		if err := removeAll(filepath.Join(dir, entry.Name())); err != nil {
 			return removed, fmt.Errorf("sweeping %q: %w", dir, err)
 		}
 		removed = append(removed, entry.Name())
@@ -206,8 +206,27 @@ func Remove(path string) error {
 	case info.IsDir() && !sealed:
 		return exitcode.Bugf("removing %q: a folder without a manifest may hold unrelated files", path)
 	}
-	if err := os.RemoveAll(path); err != nil {
+	if err := removeAll(path); err != nil {
 		return fmt.Errorf("removing %q: %w", path, err)
 	}
 	return nil
+}
+
+// removeAll removes a file, or a folder with what is in it. On NFS a file that a process
+// of this host has open gets another name, .nfs0001 for one, until that is closed. Its
+// folder stays with it, and counts as removed.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if !isAny(err, syscall.EBUSY, syscall.ENOTEMPTY) {
+		return err
+	}
+	return filepath.WalkDir(path, func(_ string, entry fs.DirEntry, errWalk error) error {
+		switch {
+		case errors.Is(errWalk, fs.ErrNotExist): // removed meanwhile
+			return nil
+		case errWalk == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".nfs"):
+			return err
+		}
+		return errWalk
+	})
 }
