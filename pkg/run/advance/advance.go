@@ -271,7 +271,10 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView, s Submission) error {
 	for id, t := range s.all() {
 		state := view.states.Of(id)
-		view.attempts[t]++
+		counts := s.Submitted.After(view.forgiven)
+		if counts {
+			view.attempts[t]++
+		}
 		if state.Phase == slurm.PhasePending || state.Phase == slurm.PhaseRunning {
 			view.live[t] = true
 			continue
@@ -292,7 +295,7 @@ func (a *Advancer) file(ctx context.Context, v *survey.Inventory, view *jobsView
 		case executor.CauseOutOfMemory:
 			view.shortages[t]++
 		}
-		if !s.Submitted.After(view.forgiven) {
+		if !counts {
 			continue
 		}
 		view.evidence[t] = fmt.Sprintf("attempt %d, job %s: %s", s.Attempt, id, evidence)
