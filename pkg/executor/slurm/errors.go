@@ -50,7 +50,7 @@ var patterns = []struct {
 		"Socket timed out", "Zero Bytes were transmitted", "zero length message", "message length", "Failed to send entire message", "Unexpected missing socket", "Connection refused", "Connection timed out",
 		"Connection reset", "Broken pipe", "Transport endpoint is not connected", "No route to host", "Network is unreachable", "Host is unreachable", "Temporary failure in name resolution", "Interrupted system call",
 		"Resource temporarily unavailable", "in standby mode", "Rate limit exceeded", "rate limit exceeded", "controller is busy", "controller not responding", "I/O error writing", "creation temporarily disabled",
-		"Requested nodes are busy", "try again", "please retry", "internal error, contact system administrator",
+		"no answer after", "Requested nodes are busy", "try again", "please retry", "internal error, contact system administrator",
 	}},
 	{gone, []string{"Invalid job id", "already completing or completed", "Job is pending execution", "Job has already finished"}},
 	{closed, []string{
@@ -68,6 +68,7 @@ type commandError struct {
 	name   string
 	code   int
 	stderr string
+	late   bool // it was stopped because it took too long
 }
 
 func (e *commandError) Error() string {
@@ -94,7 +95,7 @@ func (e *commandError) means() refusal {
 func (e *commandError) again(failures int) bool {
 	switch e.means() {
 	case busy:
-		return true
+		return !e.late // longer than all waits between attempts together
 	case unknown:
 		return failures < unknownDelays
 	}

@@ -8,6 +8,7 @@ package slurm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ type Cluster struct {
 	site site.Profile
 	// delays are the waits between attempts at a command that the controller
 	// was too busy for; each is stretched by up to half at random.
-	delays []time.Duration
+	delays  []time.Duration
+	timeout time.Duration // of one command; 0 for commandTimeout
 	// variables are set for every command, over those of this process.
 	variables map[string]string
 }
@@ -59,9 +61,9 @@ const commandTimeout = 3 * time.Minute
 // this process has from a job that it may run in, or that would act as
 // options, are kept from it.
 func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.timeout, commandTimeout))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(limited, name, args...)
 	// A killed query harms nobody; sbatch gets the chance to finish.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -77,7 +79,11 @@ func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...st
 		return "", fmt.Errorf("running %s: %w", name, context.Cause(ctx))
 	}
 	var failed *exec.ExitError
-	if !errors.As(err, &failed) {
+	switch known := errors.As(err, &failed); {
+	case limited.Err() != nil && (!known || !failed.Exited()):
+		fmt.Fprintf(&stderr, "\nno answer after %v", cmp.Or(c.timeout, commandTimeout))
+		return "", &commandError{name: name, code: -1, stderr: lastLines(stderr.String()), late: true}
+	case !known:
 		return "", exitcode.Unavailablef("running %s: %w", name, err)
 	}
 	return stdout.String(), &commandError{name: name, code: failed.ExitCode(), stderr: lastLines(stderr.String())}

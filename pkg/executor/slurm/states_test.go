@@ -3,6 +3,7 @@ package slurm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -218,18 +219,27 @@ echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv 
 }
 
 // The controller may take a job and be too slow to say so: the job is found
-// by its mark and not submitted twice.
+// by its mark and not submitted twice, also when sbatch is too slow to end, or when the
+// last attempt was taken.
 func TestJobThatWasTakenIsNotSubmittedAgain(t *testing.T) {
-	mark := filepath.Join(t.TempDir(), "comment")
-	fakeCommand(t, "sbatch", `[[ -e `+mark+` ]] && echo twice >>`+mark+`
-echo "${2#--comment=}" >`+mark+`; echo "sbatch: error: Socket timed out" >&2; exit 1`)
-	fakeCommand(t, "squeue", `echo "11 another"; echo "12 $(cat `+mark+`)"`)
-	id, err := quick().Submit(t.Context(), []byte("#!/bin/bash\n"), "name", Dependency{})
-	if err != nil || id != "12" {
-		t.Errorf("job is %q, %v; want 12", id, err)
-	}
-	if content, _ := os.ReadFile(mark); strings.Contains(string(content), "twice") {
-		t.Error("the job was submitted twice")
+	for _, c := range []struct {
+		ends  string // of sbatch
+		takes int    // the attempt that is taken, from 1
+	}{{"exit 1", 1}, {"exit 1", 3}, {"exec sleep 60", 1}} {
+		mark := filepath.Join(t.TempDir(), "comment")
+		fakeCommand(t, "sbatch", fmt.Sprintf(`echo "${2#--comment=}" >>%[1]s; echo "sbatch: error: Socket timed out" >&2; %[2]s`, mark, c.ends))
+		fakeCommand(t, "squeue", fmt.Sprintf(`echo "11 another"; [[ $(wc -l <%[1]s) -lt %[2]d ]] || echo "12 $(tail -n 1 %[1]s)"`, mark, c.takes))
+		cluster := quick()
+		if strings.Contains(c.ends, "sleep") {
+			cluster.timeout = time.Second
+		}
+		id, err := cluster.Submit(t.Context(), []byte("#!/bin/bash\n"), "name", Dependency{})
+		if err != nil || id != "12" {
+			t.Errorf("%s, attempt %d: job is %q, %v; want 12", c.ends, c.takes, id, err)
+		}
+		if content, _ := os.ReadFile(mark); strings.Count(string(content), "\n") != c.takes {
+			t.Errorf("%s, attempt %d: submitted as %q", c.ends, c.takes, content)
+		}
 	}
 }
 
@@ -246,10 +256,16 @@ sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (
 		{`echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1`, exitcode.Unavailable, false, "connect failure"},
 		{`exit 1`, exitcode.Usage, false, "printed nothing"},
 		{`cat >/dev/null; echo "Submitted"`, exitcode.Unavailable, false, "a job id was expected"},
+		{`exec sleep 60`, exitcode.Unavailable, false, "no answer after 1s"},
+		{`echo "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying" >&2; exec sleep 60`, exitcode.Failed, true, "unable to accept job"},
 	} {
 		fakeCommand(t, "sbatch", c.script)
 		fakeCommand(t, "squeue", "exit 1")
-		_, err := quick().Submit(t.Context(), []byte("x"), "name", Dependency{})
+		cluster := quick()
+		if strings.Contains(c.script, "sleep") {
+			cluster.timeout = time.Second
+		}
+		_, err := cluster.Submit(t.Context(), []byte("x"), "name", Dependency{})
 		if exitcode.Code(err) != c.code || errors.Is(err, ErrQueueFull) != c.full || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error is %v (code %d), want code %d with %q", c.script, err, exitcode.Code(err), c.code, c.says)
 		}

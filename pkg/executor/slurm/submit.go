@@ -148,6 +148,11 @@ func (c *Cluster) Submit(ctx context.Context, script []byte, name string, wait D
 		}
 		return parseJobID(out)
 	})
+	if failed := (*commandError)(nil); errors.As(err, &failed) && (failed.late || failed.again(0)) { // the last attempt may have been taken too
+		if id, found := c.findMark(ctx, name, mark); found {
+			return id, nil
+		}
+	}
 	if err != nil {
 		return "", c.explainSubmission(ctx, err)
 	}
