@@ -231,7 +231,7 @@ func TestJobThatWasTakenIsNotSubmittedAgain(t *testing.T) {
 		fakeCommand(t, "squeue", fmt.Sprintf(`echo "11 another"; [[ $(wc -l <%[1]s) -lt %[2]d ]] || echo "12 $(tail -n 1 %[1]s)"`, mark, c.takes))
 		cluster := quick()
 		if strings.Contains(c.ends, "sleep") {
-			cluster.timeout = time.Second
+			cluster.timeout = 2 * time.Second
 		}
 		id, err := cluster.Submit(t.Context(), []byte("#!/bin/bash\n"), "name", Dependency{})
 		if err != nil || id != "12" {
@@ -256,14 +256,14 @@ sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (
 		{`echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2; exit 1`, exitcode.Unavailable, false, "connect failure"},
 		{`exit 1`, exitcode.Usage, false, "printed nothing"},
 		{`cat >/dev/null; echo "Submitted"`, exitcode.Unavailable, false, "a job id was expected"},
-		{`exec sleep 60`, exitcode.Unavailable, false, "no answer after 1s"},
+		{`exec sleep 60`, exitcode.Unavailable, false, "no answer after 2s"},
 		{`echo "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying" >&2; exec sleep 60`, exitcode.Failed, true, "unable to accept job"},
 	} {
 		fakeCommand(t, "sbatch", c.script)
 		fakeCommand(t, "squeue", "exit 1")
 		cluster := quick()
 		if strings.Contains(c.script, "sleep") {
-			cluster.timeout = time.Second
+			cluster.timeout = 2 * time.Second
 		}
 		_, err := cluster.Submit(t.Context(), []byte("x"), "name", Dependency{})
 		if exitcode.Code(err) != c.code || errors.Is(err, ErrQueueFull) != c.full || !strings.Contains(err.Error(), c.says) {
