@@ -189,21 +189,9 @@ func lettered(choices []string) string {
 // choices reads the options of a problem, without letters of their own.
 func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 	names := r.source.Fields
-	raw, fault := r.need(fields, names.Choices, "choices")
+	items, fault := r.optionsOf(fields)
 	if fault != "" {
 		return nil, fault
-	}
-	var items []json.RawMessage
-	var byLetter map[string]json.RawMessage // {"A": "one", "B": "two"}
-	if json.Unmarshal(raw, &byLetter) == nil {
-		for i := 0; byLetter[answer.Letter(i)] != nil; i++ {
-			items = append(items, byLetter[answer.Letter(i)])
-		}
-	} else {
-		_ = json.Unmarshal(raw, &items) // what is no list has none
-	}
-	if len(items) < 2 || len(items) > answer.MaxChoices || len(byLetter) > len(items) {
-		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d, or an object with the names A, B and so on", names.Choices, jsonType(raw), max(len(items), len(byLetter)), answer.MaxChoices)
 	}
 	choices := make([]string, len(items))
 	for i, item := range items {
@@ -221,6 +209,37 @@ func (r *reader) choices(fields map[string]json.RawMessage) ([]string, string) {
 		choices[i] = text
 	}
 	return withoutLetters(choices), ""
+}
+
+// optionsOf finds the options of a problem in one field, or each in its own.
+func (r *reader) optionsOf(fields map[string]json.RawMessage) (items []json.RawMessage, fault string) {
+	name := r.source.Fields.Choices
+	if _, ok := lookup(fields, name); !ok && strings.Contains(name, ",") {
+		for path := range strings.SplitSeq(name, ",") {
+			item, fault := r.need(fields, strings.TrimSpace(path), "choices")
+			if fault != "" {
+				return nil, fault
+			}
+			items = append(items, item)
+		}
+		return items, ""
+	}
+	raw, fault := r.need(fields, name, "choices")
+	if fault != "" {
+		return nil, fault
+	}
+	var byLetter map[string]json.RawMessage // {"A": "one", "B": "two"}
+	if json.Unmarshal(raw, &byLetter) == nil {
+		for i := 0; byLetter[answer.Letter(i)] != nil; i++ {
+			items = append(items, byLetter[answer.Letter(i)])
+		}
+	} else {
+		_ = json.Unmarshal(raw, &items) // what is no list has none
+	}
+	if len(items) < 2 || len(items) > answer.MaxChoices || len(byLetter) > len(items) {
+		return nil, fmt.Sprintf("field %q is %s of %d: options must be a list of 2 to %d, or an object with the names A, B and so on", name, jsonType(raw), max(len(items), len(byLetter)), answer.MaxChoices)
+	}
+	return items, ""
 }
 
 // shuffled reads the right option and the wrong ones, and puts them into an order
