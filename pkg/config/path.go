@@ -46,14 +46,24 @@ func ResolvePath(path, folder string) (string, error) {
 	return expanded, nil
 }
 
-// ResolvePaths is [ResolvePath] of each.
+// ResolvePaths is [ResolvePath] of each. A name with *, ? or [ that nothing has is a pattern
+// ([filepath.Match]) and stands for what matches it, in the order of names.
 func ResolvePaths(paths []string, folder string) ([]string, error) {
-	resolved := make([]string, len(paths))
-	for i, path := range paths {
-		var err error
-		if resolved[i], err = ResolvePath(path, folder); err != nil {
+	resolved := make([]string, 0, len(paths))
+	for _, path := range paths {
+		place, err := ResolvePath(path, folder)
+		if err != nil {
 			return nil, err
 		}
+		if _, err := os.Lstat(place); err == nil || !strings.ContainsAny(place, "*?[") {
+			resolved = append(resolved, place)
+			continue
+		}
+		matches, err := filepath.Glob(place)
+		if err != nil || len(matches) == 0 {
+			return nil, exitcode.Dataf("nothing matches the pattern %q", place)
+		}
+		resolved = append(resolved, matches...)
 	}
 	return resolved, nil
 }

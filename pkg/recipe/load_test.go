@@ -1,6 +1,8 @@
 package recipe_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,6 +145,30 @@ func TestResolvePaths(t *testing.T) {
 	want := `the recipe's path "$LATHE_TEST_NOTHING/a" needs the environment variable LATHE_TEST_NOTHING, which is not set`
 	if err == nil || err.Error() != want || exitcode.Code(err) != exitcode.Usage || len(exitcode.Hints(err)) != 1 {
 		t.Errorf("an unset variable: %v, hints %q", err, exitcode.Hints(err))
+	}
+}
+
+// A pattern stands for what matches it, by name; a file with such a name for itself.
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"train-00001-of-00002.parquet", "train-00000-of-00002.parquet", "test.parquet", "a[1].jsonl"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern, want := range map[string][]string{
+		"train-*.parquet": {"train-00000-of-00002.parquet", "train-00001-of-00002.parquet"},
+		"t?st.parquet":    {"test.parquet"}, "a[1].jsonl": {"a[1].jsonl"}, "none.parquet": {"none.parquet"},
+		"none-*": nil, "[": nil,
+	} {
+		got, err := config.ResolvePaths([]string{pattern}, folder)
+		for i := range got {
+			got[i] = filepath.Base(got[i])
+		}
+		if says := fmt.Sprintf("nothing matches the pattern %q", filepath.Join(folder, pattern)); !slices.Equal(got, want) || (err != nil) != (want == nil) || err != nil && (err.Error() != says || exitcode.Code(err) != exitcode.Data) {
+			t.Errorf("%q: %q, %v", pattern, got, err)
+		}
 	}
 }
 

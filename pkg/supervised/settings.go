@@ -16,7 +16,7 @@ var _ = config.Docs[Settings](source)
 // conversations (from and value); prompt and completion, both texts or both lists of
 // messages; instruction, input and output.
 type Settings struct {
-	Files      []string `yaml:"files" path:"file"`                   // JSONL, .json, .csv, .parquet or .arrow files, or folders saved by Hugging Face datasets; they must stay until the warm start is done; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Files      []string `yaml:"files" path:"file"`                   // JSONL, .json, .csv, .parquet or .arrow files, or folders saved by Hugging Face datasets, or patterns, such as train-*.parquet; they must stay until the warm start is done; relative to the recipe's folder unless absolute; $NAME is taken from the environment
 	Prompt     string   `yaml:"prompt"`                              // path to the prompt in a row, or a text with paths in braces such as "{question} Think."; empty where a row has messages, conversations, prompt and completion, or instruction, input and output
 	Completion string   `yaml:"completion"`                          // the same for the completion, such as answer for the worked solutions of GSM8K; set with prompt
 	System     string   `yaml:"system"`                              // system message of rows that have none; empty for none

@@ -3,6 +3,7 @@ package warm_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,9 +99,14 @@ func TestRowsByEpochs(t *testing.T) {
 func TestRowsRefused(t *testing.T) {
 	t.Parallel()
 	r, s, inputs, file := ofRows(t)
+	more := append(slices.Clone(inputs), env.Input{Path: "more.jsonl"})
+	_, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: more, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
+	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), `"more.jsonl" is not there any more`) {
+		t.Errorf("a file that matches no pattern any more: %v", err)
+	}
 	long := fmt.Sprintf(`{"q": "1", "solution": "%s"}`+"\n", strings.Repeat("9", 200))
 	must.Do(t, os.WriteFile(file, []byte(`{"q": "1", "solution": "2"}`+"\n"+long+`{"q": "1", "solution": "2"}`+"\n"), 0o666))
-	_, err := warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
+	_, err = warm.Run(r.Context(), r.Job, s, r.Env, warm.Inputs{Chunk: 1, LastStep: 1, Data: inputs, DataFolder: r.Dir, PolicyOutput: r.Path("policy")})
 	if exitcode.Code(err) != exitcode.Data || !strings.Contains(err.Error(), "has changed since the run was made") {
 		t.Errorf("a file that changed: %v", err)
 	}

@@ -77,6 +77,9 @@ func openRows(s Settings, environment env.Env, in Inputs, folder string) (*fileR
 				"put the file back, or start a new run with the new file")
 		}
 	}
+	if len(r.Inputs) < len(in.Data) { // of those that match a pattern
+		return nil, exitcode.Dataf("warm_start.data: %q is not there any more", in.Data[len(r.Inputs)].Path)
+	}
 	return r, nil
 }
 

@@ -60,7 +60,7 @@ func (s *Set) read(path string, source Source, rows *[]Row) ([]env.Task, []env.I
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, exitcode.Dataf("%s.files: there is no file %q; a relative name starts at the recipe's folder", where, path)
 	case errors.As(err, &other):
-		return nil, nil, exitcode.Dataf("%s.files: %q is %s, not a regular file: name the JSONL files themselves", where, path, other.Kind)
+		return nil, nil, exitcode.Dataf("%s.files: %q is %s, not a regular file: name the files themselves, as in %[2]s/*.parquet", where, path, other.Kind)
 	case err != nil:
 		return nil, nil, fmt.Errorf("opening problems: %w", err)
 	}

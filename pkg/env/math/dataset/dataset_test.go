@@ -46,7 +46,7 @@ func TestBadFiles(t *testing.T) {
 		want   string // FILE stands for the file's path
 	}{
 		{"absent.jsonl", plain(), `data.train.files: there is no file "FILE"; a relative name starts at the recipe's folder`},
-		{"", plain(), `data.train.files: "FILE" is a folder, not a regular file: name the JSONL files themselves`},
+		{"", plain(), `data.train.files: "FILE" is a folder, not a regular file: name the files themselves, as in FILE/*.parquet`},
 		{"empty.jsonl", plain(), `FILE: the file has no problems: it needs one JSON object a line`},
 		{"blank_only.jsonl", plain(), `FILE: the file has no problems: it needs one JSON object a line`},
 		{"not_json.jsonl", plain(), `FILE:2: not JSON at byte 1: invalid character 'q' looking for beginning of value`},

@@ -20,7 +20,7 @@ var _ = config.Docs[Source](source)
 
 // Source is a set of problems that is read from files.
 type Source struct {
-	Files        []string `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; or .parquet or .arrow; or a folder saved by Hugging Face datasets; relative to the recipe's folder unless absolute; $NAME is taken from the environment
+	Files        []string `yaml:"files" path:"file"` // JSONL; or .json, a list of objects; or .csv with a first line of names; or .parquet or .arrow; or a folder saved by Hugging Face datasets; or a pattern, such as train-*.parquet, for all that match, in the order of their names; relative to the recipe's folder unless absolute; $NAME is taken from the environment
 	Fields       Fields   `yaml:"fields"`            // how a line becomes a problem
 	Filter       []Filter `yaml:"filter"`            // keep lines whose field matches; all must match
 	Limit        int      `yaml:"limit"`             // keep this many, chosen by the seed; 0 keeps all
@@ -38,7 +38,7 @@ type Fields struct {
 	Answer       string   `yaml:"answer"`                                                              // path to the reference answer; the values of a list are joined with commas
 	AnswerMarker string   `yaml:"answer_marker"`                                                       // the answer is what follows the last one, for example "####" of GSM8K
 	AnswerFrom   string   `yaml:"answer_from" choices:"text,boxed,letter,position,number,option_text"` // what the field holds: text, the answer; boxed, a solution whose last box is the answer; or of the right option its letter, its position (from 0), its number (from 1) or its option_text
-	Choices      string   `yaml:"choices"`                                                             // path to the options of a multiple-choice problem: a list, or an object with the names A, B and so on; letters of their own, as in "A) 5", are dropped if every option has its own
+	Choices      string   `yaml:"choices"`                                                             // path to the options of a multiple-choice problem: a list, or an object with the names A, B and so on; or paths with commas between, such as A, B, C, D, where each option has its own; letters of their own, as in "A) 5", are dropped if every option has its own
 	Wrong        []string `yaml:"wrong"`                                                               // paths to the wrong options of a multiple-choice problem whose right one is the answer's field, in place of choices: they are put in an order that depends on their texts alone; with answer_from option_text
 	ChoiceText   string   `yaml:"choice_text"`                                                         // path in an option to its text, where options are no texts
 	Form         string   `yaml:"form"`                                                                // path to the answer's form, or =FORM for all lines: any, integer, float, bool, list or option, by TheoremQA's names too
