@@ -26,6 +26,15 @@ const ordersFD, faultsFD, reportFD = 3, 4, 5
 // entered is whether this binary can be started as what it is not.
 var entered atomic.Bool
 
+// The first thread of a process, on which it begins, is the process to whoever signals it
+// or looks at it. That of a sandbox never is restricted, so its program may do neither: it is
+// kept for what waits in enter.
+func init() {
+	if os.Args[0] == cageName {
+		runtime.LockOSThread()
+	}
+}
+
 // Enter makes this process the supervisor of a sandbox, or its program, if that is
 // what it was started for, and does not return then. It is the first thing that
 // main does in a binary that runs sandboxes.
@@ -47,8 +56,7 @@ func Enter() {
 // enter builds the sandbox and becomes the program. With namespaces of its own it is
 // their first process, and the program another. It returns when it has failed.
 func enter() error {
-	// All that follows holds for this thread, and for what it becomes or starts.
-	runtime.LockOSThread()
+	// All that follows holds for this thread, and for what it becomes or starts (see init).
 	orders := os.NewFile(ordersFD, "orders")
 	text, err := io.ReadAll(orders)
 	if err != nil {

@@ -55,6 +55,11 @@ var ownRoot = sync.OnceValues(func() (string, error) {
 			}
 		}
 	}
+	for path := range files { // the C library opens it when a thread ends, and nothing links it
+		if folder, is := strings.CutSuffix(path, "libc.so.6"); is {
+			files[folder+"libgcc_s.so.1"] = true
+		}
+	}
 	for path := range files {
 		content, err := os.ReadFile(path)
 		if err != nil {

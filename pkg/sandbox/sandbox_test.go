@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,11 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lathe-rl/lathe/pkg/child"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 )
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == cageName {
+		takeFirstThread()
+	}
 	Enter()
 	code := m.Run()
 	warm.Close()
@@ -24,6 +30,21 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(root)
 	}
 	os.Exit(code)
+}
+
+// takeFirstThread takes the process's first thread from its caller, for a moment, if it can be
+// taken, as a busy machine may.
+func takeFirstThread() {
+	taken := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		close(taken)
+		if unix.Gettid() == unix.Getpid() {
+			time.Sleep(5 * time.Millisecond)
+			runtime.UnlockOSThread()
+		}
+	}()
+	<-taken
 }
 
 // warm runs the programs of all tests that take a warm interpreter.
