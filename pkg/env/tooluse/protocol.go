@@ -76,8 +76,8 @@ const (
 )
 
 // asList writes calls of the form that ExIt App. D shows as a list: one object that stands
-// by itself, with parameters in the place of args (reading exit-call-format). What is no
-// list of objects then stays as it is.
+// by itself, with parameters in the place of args (reading exit-call-format), or with
+// arguments, as many models are trained to. What is no list of objects then stays as it is.
 func asList(text string) string {
 	text = strings.TrimSpace(text)
 	inside := text
@@ -89,9 +89,11 @@ func asList(text string) string {
 		return text
 	}
 	for _, fields := range entries {
-		if parameters, there := fields["parameters"]; there && fields["args"] == nil {
-			fields["args"] = parameters
-			delete(fields, "parameters")
+		for _, other := range []string{"parameters", "arguments"} {
+			if args, there := fields[other]; there && fields["args"] == nil {
+				fields["args"] = args
+				delete(fields, other)
+			}
 		}
 	}
 	list, err := plainjson.Line(entries)

@@ -64,6 +64,7 @@ func TestAsList(t *testing.T) {
 		`{"name": "f", "args": {"a": 1}}`:                                    `[{"args":{"a":1},"name":"f"}]`,
 		`[{"name": "f", "parameters": {}}, {"name": "g", "args": {"a": 1}}]`: `[{"args":{},"name":"f"},{"args":{"a":1},"name":"g"}]`,
 		`{"name": "f", "args": {}, "parameters": {"a": 1}}`:                  `[{"args":{},"name":"f","parameters":{"a":1}}]`,
+		`{"name": "f", "arguments": {"a": 1}}`:                               `[{"args":{"a":1},"name":"f"}]`,
 		`"name": "f", "parameters": {}`:                                      `"name": "f", "parameters": {}`,
 		`[1]`:                                                                `[1]`,
 		`{"name": "f"`:                                                       `{"name": "f"`,

@@ -44,7 +44,7 @@ type ToolUse struct {
 	PassEnvironment []string     `yaml:"pass_environment"`                       // command: names of the variables that the program gets of your environment, beside PATH, HOME, LANG and the like; a * at the end stands for any rest
 	System          string       `yaml:"system"`                                 // template of the system message; {tools} stands for the functions
 	Docs            string       `yaml:"docs" choices:"schema,signature"`        // how {tools} shows a function: schema, its JSON; or signature, one short line
-	Calls           string       `yaml:"calls" choices:"list,any"`               // list: a message calls functions by a JSON list of objects with name and args; any: also by one such object without a list, and with parameters in the place of args (ExIt App. D)
+	Calls           string       `yaml:"calls" choices:"list,any"`               // list: a message calls functions by a JSON list of objects with name and args; any: also by one such object without a list, and with parameters or arguments in the place of args (ExIt App. D)
 	ResultRole      string       `yaml:"result_role" choices:"system,user,tool"` // role of the message that the results come back in
 	Train           EpisodeRules `yaml:"train"`                                  // episodes of the training split
 	Test            EpisodeRules `yaml:"test"`                                   // episodes of the test split
