@@ -306,8 +306,7 @@ func (c Composition) Assign(iteration int, stats []shard.Stat, groups []Group) (
 	}
 	for g, group := range groups {
 		dropUnlearnable(segments[g], learnedCredit)
-		c.choose(group, segments[g], After)
-		c.choose(group, segments[g], Mask)
+		c.choose(group, segments[g], After, Mask)
 		c.maskTurns(group, segments[g])
 	}
 	if retaining, ok := c.Reward.(RetainingReward); ok {
@@ -414,19 +413,23 @@ func (m multiplied) multiply(factor Factor, groups []Group, segments [][]Segment
 	return nil
 }
 
-// choose lets the choices of select that act at a point leave segments out.
-func (c Composition) choose(group Group, segments []Segment, when When) {
-	reasons := make([]string, len(segments)) // none sees what another drops here
-	for i := range segments {
-		reasons[i] = c.reason(group, segments, i, when)
+// choose lets the choices of select that act at these points leave segments out.
+func (c Composition) choose(group Group, segments []Segment, points ...When) {
+	reasons := make([][]string, len(points)) // none sees what another drops here
+	for p, when := range points {
+		for i := range segments {
+			reasons[p] = append(reasons[p], c.reason(group, segments, i, when))
+		}
 	}
-	for i, reason := range reasons {
-		switch {
-		case reason == "" || segments[i].Dropped != "":
-		case when == Mask:
-			segments[i].Masked = reason
-		default:
-			segments[i].Dropped = reason
+	for p, when := range points {
+		for i, reason := range reasons[p] {
+			switch {
+			case reason == "" || segments[i].Dropped != "":
+			case when == Mask:
+				segments[i].Masked = reason
+			default:
+				segments[i].Dropped = reason
+			}
 		}
 	}
 }

@@ -108,6 +108,8 @@ func TestReasons(t *testing.T) {
 		{"ours do not", nil, []Trace{ok(1), infra, preempted, unknown}, []string{"", "infra", "preempted", "infra"}},
 		{"constant group", everything, []Trace{ok(1), ok(1), ok(1)}, []string{"constant_group", "constant_group", "constant_group"}},
 		{"constant among the valid", everything, []Trace{ok(1), ok(1), infra}, []string{"constant_group", "constant_group", "infra"}},
+		{"constant but for what no one can learn from", everything, []Trace{ok(1), ok(1), ok(math.NaN())}, []string{"constant_group", "constant_group", "unlearnable"}},
+		{"constant but for what is dropped before", everything.With(ReasonNoSubmission, nil), []Trace{ok(1), ok(1), invalid}, []string{"constant_group", "constant_group", "no_submission"}},
 		{"constant group kept", nil, []Trace{ok(1), ok(1)}, []string{"", ""}},
 		{"too few valid", everything, []Trace{ok(1), infra, infra}, []string{"min_group", "infra", "infra"}},
 		{"just enough valid", everything, []Trace{ok(1), ok(0), infra}, []string{"", "", "infra"}},

@@ -142,7 +142,7 @@ type constantGroup struct{ after }
 func (constantGroup) Drop(g Group, segments []Segment, _ int) string {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, s := range segments {
-		if g.Traces[s.Trace].Valid() {
+		if g.counts(s) {
 			lowest, highest = min(lowest, s.Reward), max(highest, s.Reward)
 		}
 	}
