@@ -19,7 +19,7 @@ var _ = config.Docs[AdvantageSettings](settingsSource)
 // rewards are all equal has A = 0 exactly, whatever the settings, unless the
 // baseline is none.
 type AdvantageSettings struct {
-	Name          string  `yaml:"name" json:"name"`                                                           // a registered choice: group, as above; tail_rl: TailRL (arXiv 2609.02987), of log P(r > τ) over all τ; teacher: 0, so that the part of advantage.teacher is alone; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last token
+	Name          string  `yaml:"name" json:"name"`                                                           // a registered choice: group, as above; tail_rl: TailRL (arXiv 2609.02987), of log P(r > τ) over all τ; teacher: 0, so that the part of advantage.teacher is alone; gae: generalised advantages of each token by policy.critic, over all contexts of a trace, with the reward of a segment at its last learned token
 	Gamma         float64 `yaml:"gamma" json:"gamma"`                                                         // gae: discount of a token
 	Lambda        float64 `yaml:"lambda" json:"lambda"`                                                       // gae: 0 trusts the critic's next value, 1 the reward alone
 	Masked        string  `yaml:"masked" json:"masked" choices:"skip,value,zero"`                             // gae: tokens between learned ones that are not learned themselves, such as what a tool returns: skip (gone from the recursion; verl, NeMo-RL), value (no reward and the critic's value; slime, TRL, SkyRL) or zero (no reward and a value of 0; OpenRLHF)

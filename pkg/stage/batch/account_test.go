@@ -116,15 +116,17 @@ func TestLastAttempt(t *testing.T) {
 	}
 }
 
-// A trace of two contexts: what is learned from in each, by segment. The reward comes with a
-// segment's last turn. Turn 1 wrote nothing, turn 3 is masked, turn 5 is in no segment.
+// A trace of three contexts: what is learned from in each, by segment. The reward comes with
+// the last turn of a segment that is learned from. Turns 1 and 8 wrote nothing, turns 3 and 7
+// are masked, turn 5 is in no segment.
 func TestSequencesOf(t *testing.T) {
 	t.Parallel()
 	g := group{
-		Group:    credit.Group{Traces: []credit.Trace{{Contexts: []credit.Context{{Tokens: 9, TurnTokens: []int{2, 0, 3}}, {Tokens: 7, TurnTokens: []int{1, 4, 5}}}}}},
-		contexts: [][]contextRow{{{}, {}}},
+		Group:    credit.Group{Traces: []credit.Trace{{Contexts: []credit.Context{{Tokens: 9, TurnTokens: []int{2, 0, 3}}, {Tokens: 7, TurnTokens: []int{1, 4, 5}}, {Tokens: 6, TurnTokens: []int{1, 2, 0}}}}}},
+		contexts: [][]contextRow{{{}, {}, {}}},
 		segments: []credit.Segment{
 			{First: 0, Last: 2, Reward: 0.5, Advantage: 1, Factor: 2}, {First: 3, Last: 4, Reward: 0.25, Advantage: -1, Factor: 1, MaskedTurns: []bool{true, false}, TurnFactors: []float64{9, 3}},
+			{First: 6, Last: 8, Reward: 0.75, Advantage: 1, Factor: 1, MaskedTurns: []bool{false, true, false}},
 		},
 	}
 	r := &reduction{batch: []group{g}}
@@ -132,7 +134,7 @@ func TestSequencesOf(t *testing.T) {
 	for _, s := range r.sequencesOf(0, 0) {
 		got = append(got, fmt.Sprint(s.context, s.firstTurn, s.turns, s.lengths, s.TurnSegments, s.TurnAdvantages, s.TurnFactors, s.TurnRewards, s.tokens))
 	}
-	if want := []string{"0 0 [0 2] [2 3] [0 0] [1 1] [2 2] [0 0.5] 9", "1 3 [1] [4] [1] [-1] [3] [0.25] 7"}; !slices.Equal(got, want) {
+	if want := []string{"0 0 [0 2] [2 3] [0 0] [1 1] [2 2] [0 0.5] 9", "1 3 [1] [4] [1] [-1] [3] [0.25] 7", "2 6 [0] [1] [2] [1] [1] [0.75] 6"}; !slices.Equal(got, want) {
 		t.Errorf("sequences %q, want %q", got, want)
 	}
 }

@@ -108,7 +108,7 @@ func (r *reduction) sequencesOf(group, trace int) []learned {
 			s.TurnAdvantages = append(s.TurnAdvantages, float32(segment.Advantage))
 			s.TurnFactors = append(s.TurnFactors, segment.FactorOf(before+turn))
 			reward := 0.0
-			if before+turn == segment.Last { // it comes with the segment's last token
+			if before+turn == lastLearned(segment, g.Traces[trace].Tokens()) {
 				reward = segment.Reward
 			}
 			s.TurnRewards = append(s.TurnRewards, reward)
@@ -120,6 +120,17 @@ func (r *reduction) sequencesOf(group, trace int) []learned {
 		before += len(c.TurnTokens)
 	}
 	return sequences
+}
+
+// lastLearned is the last turn of a segment that is learned from, with which its reward
+// comes; -1 for none. tokens are those of the turns of its trace.
+func lastLearned(s credit.Segment, tokens []int) int {
+	for turn := s.Last; turn >= s.First; turn-- {
+		if tokens[turn] > 0 && s.HasGradient(turn) {
+			return turn
+		}
+	}
+	return -1
 }
 
 // find looks a turn's segment up.
