@@ -307,6 +307,22 @@ func TestSkippedStep(t *testing.T) {
 	}
 }
 
+// The loss of an iteration is the mean over its optimizer steps: as many as there are, each of
+// which changes nothing here.
+func TestLossIsAMeanOverSteps(t *testing.T) {
+	t.Parallel()
+	r := stagetest.New(t, "loss.mini_batches=1", "loss.epochs=1", "loss.entropy_coef=0.1", "optimizer.learning_rate=0")
+	data := batch(r)
+	one := update(r, inputs(r, data, "one"))
+	r.Recipe.Loss.Epochs = 3
+	three := update(r, inputs(r, data, "three"))
+	for _, name := range []string{"loss", "policy_loss", "entropy_loss"} {
+		if one["optimizer_steps"] != 1 || three["optimizer_steps"] != 3 || math.Abs(three[name]-one[name]) > 1e-9 {
+			t.Errorf("%s of %g steps is %g, of %g %g", name, one["optimizer_steps"], one[name], three["optimizer_steps"], three[name])
+		}
+	}
+}
+
 // TestReferenceIsRefreshed: ref ← α·policy + (1-α)·ref, number by number
 // (ExIt §2.2), and the divergence from it is 0 where it is the
 // policy itself.

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"math"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/credit"
 	"github.com/lathe-rl/lathe/pkg/loss"
@@ -80,7 +81,9 @@ func (t *totals) metrics() map[string]float64 {
 	}
 	t.all.Teacher.note(metrics)
 	for _, m := range t.all.Objective.Metrics() {
-		metrics[m.Name] = m.Value
+		if metrics[m.Name] = m.Value; strings.HasSuffix(m.Name, "loss") {
+			metrics[m.Name] /= steps
+		}
 	}
 	return metrics
 }
