@@ -26,6 +26,21 @@ type Overlong struct {
 // SetDefaults are those of a punishment that is present.
 func (o *Overlong) SetDefaults() { *o = Overlong{Penalty: 1} }
 
+// Validate checks the section reward.overlong of a recipe with responses of at most so many
+// tokens.
+func (o *Overlong) Validate(c *config.Checker, maxNewTokens int) {
+	if o == nil {
+		return
+	}
+	lengths := c.AtLeast("reward.overlong.max", o.Max, 0)
+	if c.AtLeast("reward.overlong.cache", o.Cache, 0) && lengths {
+		if most := o.Resolved(maxNewTokens).Max; o.Cache > most {
+			c.Add("reward.overlong.cache", o.Cache, "must not be above reward.overlong.max, %d, or every response is punished", most)
+		}
+	}
+	c.NotNegative("reward.overlong.penalty", o.Penalty)
+}
+
 // Resolved has the lengths written out, for responses of at most so many tokens.
 func (o Overlong) Resolved(maxNewTokens int) Overlong {
 	if o.Max == 0 {

@@ -188,6 +188,7 @@ func (r *Recipe) checkChoices(c *config.Checker) {
 	}
 	r.Segments.Validate(c)
 	credit.RewardAxis.Validate(c, "reward.name", r.Reward.Name, r.Reward.Variants)
+	r.Reward.Overlong.Validate(c, r.Rollout.MaxNewTokens)
 	r.Select.Validate(c)
 	credit.AdvantageAxis.Validate(c, "advantage.name", r.Advantage.Name, r.Advantage.Variants)
 	r.Factors.Validate(c)
