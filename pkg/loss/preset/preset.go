@@ -396,9 +396,10 @@ func reinforce() Objective {
 }
 
 // nll is supervised learning on the responses that earned at least half the
-// full reward, the mean over their tokens (rejection sampling, as in STaR).
+// full reward, the mean over their tokens (rejection sampling, as in STaR). A reward of -1
+// is as large, and non_positive drops it.
 func nll() Objective {
 	l := clipped(0.2, 0.2)
 	l.Kind = "nll"
-	return with(rewards(), credit.Named(credit.ReasonMinAdvantage), "token_mean", l)
+	return with(rewards(), credit.Named(credit.ReasonMinAdvantage, credit.ReasonNonPositive), "token_mean", l)
 }

@@ -110,7 +110,7 @@ var sources = map[string]string{
 	"reinforce":    bare + "loss.kind: reinforce\nweight: seq_mean_token_sum",
 	"distill":      bare + teacher,
 	"self-distill": bare + teacher + "\nadvantage.teacher.context: improve",
-	"nll":          bare + "select: [min_advantage]\nloss.kind: nll",
+	"nll":          bare + "select: [min_advantage, non_positive]\nloss.kind: nll",
 	"ppo":          vanilla + critic,
 	"verl-ppo":     vanilla + bare + "advantage.whitening: true",
 	"mle-agents":   vanilla + critic + rlMLETable3,
