@@ -47,9 +47,6 @@ func init() {
 			s := settings.(*PrefixValue)
 			c.Choice(section+".scale", s.Scale)
 			c.AtLeast(section+".max_age", s.MaxAge, 1)
-			if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
-				c.Add("rollout.group", group, "must be 2 or more for advantage.name prefix_value: one response has no deviation")
-			}
 			if waits, ok := config.Find[any](c.Settings(), "schedule.batch_segments"); ok && fmt.Sprint(waits) != "0" {
 				c.Add("schedule.batch_segments", nil, "must be 0 for advantage.name prefix_value, whose earlier turns are learned from in the iteration that credits them")
 			}

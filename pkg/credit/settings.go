@@ -92,9 +92,16 @@ func checkCritic(c *config.Checker, a AdvantageSettings, critic string) {
 	}
 }
 
+// fewest are the responses of a group below which a choice of advantage has nothing to
+// compare, and every advantage is 0.
+var fewest = map[string]int{"entropic": 3, "gdpo": 2, "prefix_value": 2, "tail_rl": 2}
+
 // checkGroup checks that a group is large enough for its statistics.
 func checkGroup(c *config.Checker, a AdvantageSettings, group int) {
 	switch {
+	case group >= 1 && group < fewest[a.Name]:
+		c.Add("rollout.group", group, "must be %d or more for advantage.name %s: all advantages of a smaller group are 0", fewest[a.Name], a.Name)
+	case a.Name != "group": // it looks at no baseline and no scale
 	case group == 1 && a.Baseline != "none" && a.GroupOfOne != "reward":
 		c.Add("rollout.group", group, "must be 2 or more for advantage.baseline %s: one response has nothing to be compared with", a.Baseline)
 	case group == 2 && a.Scale == "leave_one_out_std" && a.DDof == 1:
