@@ -104,6 +104,7 @@ type Segment struct {
 
 	Raw       float64 // what the environment says of it
 	Reward    float64 // what is learned from
+	Earned    float64 // of it, without the punishment of reward.overlong
 	Advantage float64 // before whitening; 0 where a critic makes it
 	Factor    float64 // on the advantage after whitening; 1 for none
 	Weight    float64 // on what the aggregation gives its turns; 1 for none

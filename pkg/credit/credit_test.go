@@ -141,7 +141,7 @@ func TestReasons(t *testing.T) {
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	group := Group{Traces: []Trace{said(shard.OutcomeOK, 1, 2, 1, 3), said(shard.OutcomeWrong, 0, 2)}}
-	ignore := cmpopts.IgnoreFields(Segment{}, "Factor", "Weight")
+	ignore := cmpopts.IgnoreFields(Segment{}, "Earned", "Factor", "Weight")
 	near := cmpopts.EquateApprox(0, 1e-12)
 	whole := assign(t, plain(t, nil), group)
 	if diff := cmp.Diff([]Segment{{First: 0, Last: 2, Raw: 1, Reward: 1, Advantage: .5}, {Trace: 1, Raw: 0, Reward: 0, Advantage: -.5}}, whole[0], ignore); diff != "" {

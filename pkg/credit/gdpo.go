@@ -24,9 +24,10 @@ var _ = config.Docs[GDPO](gdpoSource) && config.Docs[GDPOPart](gdpoSource)
 //	A_i = (Â_i − mean Â) / (std Â + ε)
 //
 // A part that a response does not have counts nowhere; a part that is equal in all of a
-// group gives 0. Where no response has parts, the reward is the only one.
+// group gives 0. Where no response has parts, the reward is one. The punishment of
+// reward.overlong is a part of its own, as among TRL's reward functions.
 type GDPO struct {
-	Parts   []GDPOPart `yaml:"parts"`   // parts of the reward that count; empty: every part, with weight 1
+	Parts   []GDPOPart `yaml:"parts"`   // parts of the reward that count; empty: every part, with weight 1. That of reward.overlong is called overlong
 	Epsilon float64    `yaml:"epsilon"` // ε
 }
 
@@ -49,12 +50,19 @@ func (s GDPO) weight(part string) float64 {
 	return 0
 }
 
+// partOverlong is the punishment of reward.overlong as a part of the reward.
+const partOverlong = "overlong"
+
 func init() {
 	AdvantageAxis.Register(registry.Choice[Advantage]{
 		Name: "gdpo", Summary: "each part of the reward normalised in its group, and their sum over the iteration (GDPO, arXiv 2601.05242)",
 		Settings: func() any { return &GDPO{Epsilon: 1e-4} },
 		Validate: func(c *config.Checker, settings any) {
-			c.Positive("advantage.gdpo.epsilon", settings.(*GDPO).Epsilon)
+			s := settings.(*GDPO)
+			c.Positive("advantage.gdpo.epsilon", s.Epsilon)
+			if o, _ := config.Find[*Overlong](c.Settings(), "reward.overlong"); o != nil && s.weight(partOverlong) == 0 {
+				c.Add("advantage.gdpo.parts", nil, "must name the part overlong, or reward.overlong counts nowhere")
+			}
 		},
 		Make: func(settings any) (Advantage, error) { return gdpo{*settings.(*GDPO)}, nil },
 	})
@@ -86,13 +94,21 @@ func (a gdpo) Advantage(g Group, segments []Segment) error {
 			parts[part.Name][i] = part.Value
 		}
 	}
-	if len(parts) == 0 && len(a.Parts) == 0 { // the reward is its only part
-		parts[""] = map[int]float64{}
+	add := func(name string, of func(Segment) float64) {
+		if parts[name] == nil {
+			parts[name] = map[int]float64{}
+		}
 		for i, s := range segments {
 			if g.counts(s) {
-				parts[""][i] = s.Reward
+				parts[name][i] += of(s)
 			}
 		}
+	}
+	if len(parts) == 0 && len(a.Parts) == 0 {
+		add("", func(s Segment) float64 { return s.Earned })
+	}
+	if a.weight(partOverlong) != 0 && slices.ContainsFunc(segments, func(s Segment) bool { return g.counts(s) && s.Reward != s.Earned }) {
+		add(partOverlong, func(s Segment) float64 { return s.Reward - s.Earned })
 	}
 	if taking > 0 && len(parts) == 0 {
 		return exitcode.WithHint(exitcode.Dataf("advantage gdpo: no response of the group has a part of the reward that is weighed"),

@@ -134,4 +134,44 @@ func TestOverlongRewards(t *testing.T) {
 			t.Errorf("response %d: reward %v, advantage %v, want %v", i, got.Reward, got.Advantage, want)
 		}
 	}
+	// All are right, so DAPO drops the group, whatever their lengths.
+	constant, err := credit.SelectAxis.Make(credit.ReasonConstantGroup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	composition.Select = []credit.Select{constant}
+	segments, _, err = composition.Assign(1, nil, []credit.Group{group})
+	if err != nil || segments[0][0].Dropped != credit.ReasonConstantGroup || segments[0][3].Dropped != credit.ReasonConstantGroup {
+		t.Errorf("%+v, %v", segments, err)
+	}
+}
+
+// GDPO takes the punishment for a part of the reward, beside the environment's or the reward:
+// both are equal here, so advantages are those of the lengths alone.
+func TestOverlongIsAPart(t *testing.T) {
+	t.Parallel()
+	for _, parts := range [][]shard.RewardPart{nil, {part("right", 1)}} {
+		composition, err := credit.New(credit.Spec{
+			Segments: credit.Choice{Name: "trajectory"}, Reward: credit.Choice{Name: "verdict"}, Advantage: credit.Choice{Name: "gdpo"},
+			Overlong: &credit.Overlong{Max: 10, Cache: 4, Penalty: 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := credit.Group{}
+		for _, n := range []int{6, 8, 10} {
+			group.Traces = append(group.Traces, credit.Trace{
+				Contexts: []credit.Context{{Tokens: 99, TurnTokens: []int{n}}}, Score: shard.Score{Outcome: string(shard.OutcomeOK), Reward: 1, RewardParts: parts},
+			})
+		}
+		segments, _, err := composition.Assign(1, nil, []credit.Group{group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []float64{1, 0, -1} {
+			if got := segments[0][i].Advantage; math.Abs(got-want) > 1e-3 {
+				t.Errorf("parts %v, response %d: advantage %v, want %v", parts, i, got, want)
+			}
+		}
+	}
 }

@@ -19,7 +19,7 @@ func dropUnlearnable(segments []Segment, values func(Segment) []float64) {
 		s := &segments[i]
 		if slices.ContainsFunc(values(*s), func(x float64) bool { return !(math.Abs(x) <= shard.MaxReward) }) {
 			s.Dropped = cmp.Or(s.Dropped, ReasonUnlearnable)
-			s.Reward, s.Advantage, s.Factor, s.Weight, s.TurnFactors, s.TurnWeights = 0, 0, 1, 1, nil, nil
+			s.Reward, s.Earned, s.Advantage, s.Factor, s.Weight, s.TurnFactors, s.TurnWeights = 0, 0, 0, 1, 1, nil, nil
 		}
 	}
 }

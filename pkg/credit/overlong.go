@@ -65,13 +65,12 @@ func (o Overlong) Punishment(n int) float64 {
 
 // punish adds the punishment to the rewards of all segments.
 func (o *Overlong) punish(groups []Group, segments [][]Segment) {
-	if o == nil {
-		return
-	}
 	for g, group := range groups {
 		for i := range segments[g] {
 			s := &segments[g][i]
-			s.Reward += o.Punishment(Tokens(group.Traces[s.Trace], *s))
+			if s.Earned = s.Reward; o != nil {
+				s.Reward += o.Punishment(Tokens(group.Traces[s.Trace], *s))
+			}
 		}
 	}
 }

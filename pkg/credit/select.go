@@ -72,7 +72,7 @@ func init() {
 		Make: func(settings any) (Select, error) { return *settings.(*MinGroup), nil },
 	})
 	SelectAxis.Register(registry.Choice[Select]{
-		Name: ReasonConstantGroup, Summary: "drops groups whose rewards are all equal",
+		Name: ReasonConstantGroup, Summary: "drops groups whose rewards are all equal, before the punishment of reward.overlong (DAPO, section 3.2)",
 		Validate: func(c *config.Checker, _ any) {
 			if group, _ := config.Find[int](c.Settings(), "rollout.group"); group == 1 {
 				c.Add("rollout.group", group, "must be 2 or more for constant_group in select: one reward is always constant, so every response would be dropped")
@@ -143,7 +143,7 @@ func (constantGroup) Drop(g Group, segments []Segment, _ int) string {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, s := range segments {
 		if g.counts(s) {
-			lowest, highest = min(lowest, s.Reward), max(highest, s.Reward)
+			lowest, highest = min(lowest, s.Earned), max(highest, s.Earned)
 		}
 	}
 	if lowest == highest {

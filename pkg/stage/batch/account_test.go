@@ -125,7 +125,8 @@ func TestSequencesOf(t *testing.T) {
 		Group:    credit.Group{Traces: []credit.Trace{{Contexts: []credit.Context{{Tokens: 9, TurnTokens: []int{2, 0, 3}}, {Tokens: 7, TurnTokens: []int{1, 4, 5}}, {Tokens: 6, TurnTokens: []int{1, 2, 0}}}}}},
 		contexts: [][]contextRow{{{}, {}, {}}},
 		segments: []credit.Segment{
-			{First: 0, Last: 2, Reward: 0.5, Advantage: 1, Factor: 2}, {First: 3, Last: 4, Reward: 0.25, Advantage: -1, Factor: 1, MaskedTurns: []bool{true, false}, TurnFactors: []float64{9, 3}},
+			{First: 0, Last: 2, Reward: 0.5, Advantage: 1, Factor: 2},
+			{First: 3, Last: 4, Reward: 0.25, Advantage: -1, Factor: 1, MaskedTurns: []bool{true, false}, TurnFactors: []float64{9, 3}},
 			{First: 6, Last: 8, Reward: 0.75, Advantage: 1, Factor: 1, MaskedTurns: []bool{false, true, false}},
 		},
 	}
