@@ -115,7 +115,7 @@ func isLast(g graph.Graph, t finishedTask) bool {
 // learnMetrics joins the metrics of an iteration's learn tasks, of which
 // there are several when gradients are computed in shards: maxima and first
 // values as such, all others as means over tokens, or over steps for the
-// gradient norm.
+// gradient norm and the loss.
 func learnMetrics(tasks []finishedTask) map[string]float64 {
 	joined := map[string]float64{}
 	var tokens, steps float64
@@ -132,9 +132,9 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 				}
 			case strings.HasSuffix(name, "_max"):
 				joined[name] = max(joined[name], value)
-			case name == "tokens", name == "loss": // a sum over tokens already
+			case name == "tokens":
 				joined[name] += value
-			case name == "grad_norm":
+			case name == "grad_norm", name == "loss": // a mean over steps already
 				joined[name] += value * s
 			default:
 				joined[name] += value * n
@@ -145,8 +145,8 @@ func learnMetrics(tasks []finishedTask) map[string]float64 {
 	}
 	for name := range joined {
 		switch {
-		case strings.HasSuffix(name, "_max"), name == "tokens", name == "loss":
-		case name == "grad_norm":
+		case strings.HasSuffix(name, "_max"), name == "tokens":
+		case name == "grad_norm", name == "loss":
 			joined[name] /= max(1, steps)
 		default:
 			joined[name] /= max(1, tokens)

@@ -188,7 +188,7 @@ func TestShardedLearner(t *testing.T) {
 	near(t, "gradient norm", it.GradNorm, 3)
 	near(t, "ratio", it.RatioDeviationMax, 0.5)
 	near(t, "ratio of the first step", it.FirstStepRatioDeviationMax, 0)
-	near(t, "loss", it.Loss, 3)
+	near(t, "loss", it.Loss, 1.5)
 	if *s.Tokens.Trained != 40 || *s.Tokens.Learned != 80 {
 		t.Errorf("tokens %d and %d, want 40 and 80", *s.Tokens.Trained, *s.Tokens.Learned)
 	}
