@@ -97,7 +97,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 	}
 	result := Paused{Run: string(opened.Dir)}
 	if cluster != nil {
-		cancelled, err := advance.Cancel(ctx, cluster, opened.Identity.RunID, p, o.Now)
+		cancelled, err := advance.Cancel(ctx, cluster, opened.Dir, opened.Identity.RunID, p, o.Now)
 		if err != nil {
 			return exitcode.WithHint(err, "no new tasks start; run the same command again to cancel the rest")
 		}

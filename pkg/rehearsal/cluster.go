@@ -59,7 +59,7 @@ func (p Cluster) leave(ctx context.Context, run *rundir.Run, failed bool) error 
 			return err
 		}
 	}
-	_, err := advance.Cancel(ctx, p.Slurm, run.Identity.RunID, pause, failed)
+	_, err := advance.Cancel(ctx, p.Slurm, run.Dir, run.Identity.RunID, pause, failed)
 	return err
 }
 

@@ -15,24 +15,26 @@ type Queued struct {
 	ID      string // of the job, or of the whole array
 	Name    string
 	Pending bool
+	Folder  string // that it runs in; known of names without a space
 }
 
 // Queue lists what this user has in the queue under names with a prefix, in one
 // query. Whoever submitted it: what a killed controller job has left no record of is here
 // too.
 func (c *Cluster) Queue(ctx context.Context, prefix string) ([]Queued, error) {
-	out, err := c.Ask(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-o", "%F %T %j")
+	out, err := c.Ask(ctx, nil, "squeue", "-h", "-u", strconv.Itoa(os.Getuid()), "-o", "%F %T %j %Z")
 	if err != nil {
 		return nil, explain(err)
 	}
 	var jobs []Queued
 	for line := range strings.Lines(out) {
-		fields := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		fields := strings.SplitN(strings.TrimRight(line, "\n"), " ", 3)
 		if len(fields) != 3 || !isNumber(fields[0]) {
 			return nil, malformed("squeue", line)
 		}
 		if strings.HasPrefix(fields[2], prefix) && fields[1] != "COMPLETING" {
-			jobs = append(jobs, Queued{ID: fields[0], Name: fields[2], Pending: phaseOfState(fields[1]) == PhasePending})
+			name, folder, _ := strings.Cut(fields[2], " ")
+			jobs = append(jobs, Queued{ID: fields[0], Name: name, Pending: phaseOfState(fields[1]) == PhasePending, Folder: folder})
 		}
 	}
 	return jobs, nil

@@ -213,22 +213,6 @@ func (c *Cluster) findMark(ctx context.Context, name, mark string) (id string, f
 // 12_3. Those that have ended already are no error.
 func (c *Cluster) Cancel(ctx context.Context, ids ...string) error { return c.cancel(ctx, nil, ids) }
 
-// CancelPending cancels those jobs and array tasks of this user that have not
-// started, of every name with a prefix.
-func (c *Cluster) CancelPending(ctx context.Context, prefix string) error {
-	jobs, err := c.Queue(ctx, prefix)
-	if err != nil {
-		return err
-	}
-	var ids []string
-	for _, j := range jobs {
-		if j.Pending {
-			ids = append(ids, j.ID)
-		}
-	}
-	return c.CancelWaiting(ctx, ids...)
-}
-
 // cancel runs scancel with flags, in as many calls as the ids need.
 func (c *Cluster) cancel(ctx context.Context, flags, ids []string) error {
 	for part := range slices.Chunk(ids, idsPerCall) {

@@ -211,10 +211,10 @@ func (a *Advancer) look(ctx context.Context, v *survey.Surveyor, limits slurm.Li
 	// would do nothing that one behind what came later does not.
 	newest := listed.newest()
 	for _, s := range listed.read(a.Run.Dir, func(n graph.Node) bool { return needed(n) || n.Iteration == newest[n.Stage] }) {
-		if s.Gate != nil {
+		if s.Gate != nil && submittedFrom(a.Run.Dir.Jobs(), *s.Gate) {
 			gates = append(gates, *s.Gate)
 		}
-		if !needed(s.Node()) {
+		if !needed(s.Node()) || len(s.Jobs) > 0 && !submittedFrom(a.Run.Dir.Jobs(), s.Jobs[0]) {
 			continue
 		}
 		settled, err := s.settled(ctx, v.Inventory)
@@ -415,17 +415,20 @@ func (a *Advancer) submit(ctx context.Context, tasks []graph.Task, view *jobsVie
 // leave ends the work on a run that is done: it removes what killed writers have left,
 // and takes out of the queue what has not started, which has nothing to do any more.
 func (a *Advancer) leave(ctx context.Context) error {
-	prefix := slurm.NamePrefix(a.Run.Identity.RunID)
-	queue, err := a.Cluster.Queue(ctx, prefix)
+	queue, err := a.Cluster.Queue(ctx, "")
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{} // jobs that may still write
+	live := map[string]bool{} // jobs that may still write, a person's too
+	var waiting []string
 	for _, job := range queue {
 		live[job.ID] = true
+		if job.Pending && isOf(job, a.Run.Dir, a.Run.Identity.RunID) {
+			waiting = append(waiting, job.ID)
+		}
 	}
 	_, err = rundir.Sweep(ctx, a.Run.Dir, seal.SweepOptions{LiveJobs: live, MinAge: drive.SweepAge})
-	return errors.Join(err, a.Cluster.CancelPending(ctx, prefix))
+	return errors.Join(err, a.Cluster.CancelWaiting(ctx, waiting...))
 }
 
 // sitePath is the site profile that the gates of a run use: the one that was

@@ -327,6 +327,39 @@ func TestAdvance(t *testing.T) {
 			want: []string{strings.Replace(comment, "901", "500", 1) + "2 tasks under way"},
 		},
 		{
+			name: "jobs of the run that this one was copied from", jobs: append([]string{"500 PENDING", "700 PENDING"}, waits...), live: 4,
+			prepare: func(t *testing.T, a *Advancer) {
+				t.Helper()
+				other := copied(t, a.Run).Dir.Jobs()
+				of := func(job slurm.Job) slurm.Job { job.Script = filepath.Join(other, "x.sh"); return job }
+				s, _ := readSubmission(a.Run.Dir, rollouts, 0)
+				s.Jobs[0] = of(s.Jobs[0])
+				if err := writeSubmission(a.Run.Dir, s, attempt); err != nil {
+					t.Fatal(err)
+				}
+				noteTimed(t, watchdogPath(a.Run.Dir), of(jobOf("500")))
+				noteTimed(t, lastGatePath(a.Run.Dir), lastGate{Job: of(jobOf("700"))})
+			},
+			want: []string{
+				dog, "sbatch score-000002", "sbatch gate --dependency=afterany:902", "log: submitted score-000002 attempt 0: 2 tasks, job 902",
+				"sbatch rollout-000002", "sbatch gate --dependency=afterany:904", "log: submitted rollout-000002 attempt 1: 2 tasks, job 904", comment + "4 tasks under way",
+			},
+		},
+		{
+			name: "the folder of the run has another name now, and its old one too", jobs: append([]string{"500 PENDING"}, waits...), live: 4,
+			prepare: func(t *testing.T, a *Advancer) {
+				t.Helper()
+				link := filepath.Join(t.TempDir(), "link")
+				if err := os.Symlink(string(a.Run.Dir), link); err != nil {
+					t.Fatal(err)
+				}
+				job := jobOf("500")
+				job.Script = filepath.Join(graph.Dir(link).Jobs(), "x.sh")
+				noteTimed(t, watchdogPath(a.Run.Dir), job)
+			},
+			want: []string{"sbatch score-000002", "sbatch gate --dependency=afterany:901", "log: submitted score-000002 attempt 0: 2 tasks, job 901", strings.Replace(comment, "901", "500", 1) + "4 tasks under way"},
+		},
+		{
 			name: "shards do not wait for each other", jobs: []string{"113 PENDING", "112_2 PENDING", "112_3 RUNNING"}, live: 3,
 			prepare: begun,
 			want: []string{

@@ -30,7 +30,7 @@ var lookAgain = time.Second
 // Cancel takes a run that is paused out of the queue: the gates, and what the
 // pause stops. A pause that stops nothing leaves what runs alone and takes out what
 // waits. now kills what runs without giving it time to stop.
-func Cancel(ctx context.Context, c *slurm.Cluster, runID string, p rundir.Pause, now bool) (Cancelled, error) {
+func Cancel(ctx context.Context, c *slurm.Cluster, d graph.Dir, runID string, p rundir.Pause, now bool) (Cancelled, error) {
 	gates, arrays := map[string]bool{}, map[string]bool{}
 	prefix := slurm.NamePrefix(runID)
 	for look := range looks {
@@ -43,6 +43,7 @@ func Cancel(ctx context.Context, c *slurm.Cluster, runID string, p rundir.Pause,
 		for _, job := range queue {
 			node := strings.TrimPrefix(job.Name, prefix)
 			switch {
+			case !isOf(job, d, runID):
 			case node == slurm.GateStage && (job.Pending || p.Stop):
 				first, gates[job.ID] = append(first, job.ID), true
 			case node == slurm.GateStage:

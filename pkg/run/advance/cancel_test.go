@@ -45,6 +45,12 @@ func TestCancel(t *testing.T) {
 	t.Cleanup(func() { lookAgain = time.Second })
 	const run = "smoke-00ff00ff"
 	const all = "3 PENDING rollout-000001,1 PENDING gate,2 RUNNING gate,4 RUNNING score-000001"
+	other, another := t.TempDir(), t.TempDir()
+	for dir, id := range map[string]string{other: run, another: "x-00ff00ff"} {
+		if err := os.WriteFile(graph.Dir(dir).Identity(), []byte(`{"run_id": "`+id+`"}`), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	stop, scores := rundir.Pause{Stop: true}, rundir.Pause{Stop: true, Stage: graph.StageScore}
 	for name, c := range map[string]struct {
 		pause rundir.Pause
@@ -55,6 +61,7 @@ func TestCancel(t *testing.T) {
 		want  Cancelled
 		err   string
 	}{
+		"a copy of the run":                       {stop, false, []string{"1 PENDING gate COPY,3 RUNNING rollout-000001 COPY,4 RUNNING score-000001 /gone,5 RUNNING score-000001 ANOTHER", "1 PENDING gate COPY"}, "4 5", 2, Cancelled{0, 2}, ""},
 		"nothing is there":                        {stop, false, []string{""}, "", 1, Cancelled{}, ""},
 		"what waits":                              {rundir.Pause{}, false, []string{all, ""}, "--state=PENDING 1 3", 2, Cancelled{1, 1}, ""},
 		"everything":                              {stop, false, []string{all, ""}, "1 2 3 4", 2, Cancelled{2, 2}, ""},
@@ -68,7 +75,7 @@ func TestCancel(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for i, look := range c.looks {
-			look = strings.NewReplacer("PENDING ", "PENDING "+slurm.NamePrefix(run), "RUNNING ", "RUNNING "+slurm.NamePrefix(run), ",", "\n").Replace(look)
+			look = strings.NewReplacer("COPY", other, "ANOTHER", another, "PENDING ", "PENDING "+slurm.NamePrefix(run), "RUNNING ", "RUNNING "+slurm.NamePrefix(run), ",", "\n").Replace(look)
 			if err := os.WriteFile(filepath.Join(folder, fmt.Sprint("look", i)), []byte(look), 0o666); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +84,7 @@ func TestCancel(t *testing.T) {
 		scripts["squeue"] = `cd ` + folder + `; echo >>asked; n=$(($(wc -l <asked) - 1)); [ -e look$n ] || n=` + fmt.Sprint(len(c.looks)-1) + `
 case $(<look$n) in munge) echo munge >&2; exit 1;; esac; cat look$n`
 		scripts["scancel"] = `echo "$*" >>` + folder + `/said; case "$*" in 13) echo "Access/permission denied" >&2; exit 1;; esac`
-		got, err := Cancel(t.Context(), advancerOf(t, &rundir.Run{}, scripts).Cluster, run, c.pause, c.now)
+		got, err := Cancel(t.Context(), advancerOf(t, &rundir.Run{}, scripts).Cluster, graph.Dir(folder), run, c.pause, c.now)
 		said, _ := os.ReadFile(filepath.Join(folder, "said")) // none when it was not called
 		asked, _ := os.ReadFile(filepath.Join(folder, "asked"))
 		if said := strings.ReplaceAll(strings.TrimSpace(string(said)), "\n", ";"); said != c.said || len(asked) != c.asked || got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

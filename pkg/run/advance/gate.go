@@ -103,7 +103,7 @@ func lastGatePath(d graph.Dir) string { return filepath.Join(d.Jobs(), "gate.jso
 
 func readLastGate(d graph.Dir) (gate lastGate, ok bool) {
 	content, err := plainfile.Read(lastGatePath(d), plainfile.MaxDocument)
-	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
+	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1 && submittedFrom(d.Jobs(), gate.Job)
 }
 
 // GateArray is a controller job of a run. It takes the site profile that is in the run,

@@ -154,7 +154,8 @@ func TestGateBehindWhatIsDoneCounts(t *testing.T) {
 }
 
 // Of a run that is done Slurm is asked what of it is in the queue, and nothing of its
-// records; what waits is cancelled, and what a job left that is not there is removed.
+// records; what waits is cancelled, and what a job left that is not there is removed. Jobs
+// of a copy of the run, whose names are the same, and of others stay.
 func TestGateOfARunThatIsDone(t *testing.T) {
 	r, _ := history(t, 1)
 	b := runtest.BoardOf(t, r.Graph)
@@ -176,7 +177,9 @@ func TestGateOfARunThatIsDone(t *testing.T) {
 	scripts["squeue"] = `echo "squeue $*" >>` + log + `
 echo "500 PENDING ` + prefix + `gate"
 echo "501 RUNNING ` + prefix + `evaluate-000002"
-echo "502 PENDING another"`
+echo "502 PENDING another"
+echo "503 PENDING ` + prefix + `gate ` + string(copied(t, r).Dir) + `"
+echo "504 PENDING "`
 	scripts["scancel"] = `echo "scancel $*" >>` + log
 	a := advancerOf(t, r, scripts)
 	opens := runtest.CountOpens(t, submissionsFolder(r.Dir))
@@ -197,7 +200,7 @@ echo "502 PENDING another"`
 		}
 		return found[0]
 	}
-	gone, live := abandoned("499"), abandoned("501")
+	gone, lives := abandoned("499"), []string{abandoned("501"), abandoned("502")}
 	result, err := a.Advance(t.Context())
 	if err != nil || !result.Done {
 		t.Fatalf("done %v, %v", result.Done, err)
@@ -205,8 +208,10 @@ echo "502 PENDING another"`
 	if _, err := os.Stat(gone); err == nil {
 		t.Error("what a job left that is gone is there still")
 	}
-	if _, err := os.Stat(live); err != nil {
-		t.Errorf("what a job writes that runs is removed: %v", err)
+	for _, live := range lives {
+		if _, err := os.Stat(live); err != nil {
+			t.Errorf("what a job writes that runs is removed: %v", err)
+		}
 	}
 	if _, files := opens.Counts(); len(files) > 0 {
 		t.Errorf("records are read: %v", files)

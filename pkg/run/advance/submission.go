@@ -17,6 +17,7 @@ import (
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
 	"github.com/lathe-rl/lathe/pkg/plainfile"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
+	"github.com/lathe-rl/lathe/pkg/run/rundir"
 	"github.com/lathe-rl/lathe/pkg/run/survey"
 	"github.com/lathe-rl/lathe/pkg/seal"
 )
@@ -70,6 +71,33 @@ func (s Submission) settled(ctx context.Context, v *survey.Inventory) (bool, err
 		}
 	}
 	return true, nil
+}
+
+// A run that was copied has the id of the other, and the records of the jobs that work on
+// the other.
+
+// submittedFrom reports whether the script of a job lies in a folder, jobs of a run. What
+// was submitted from elsewhere works on what lies there.
+func submittedFrom(folder string, job slurm.Job) bool {
+	from := filepath.Dir(job.Script)
+	return job.Script == "" || from == folder || sameFolder(from, folder)
+}
+
+// isOf reports whether a job is one of a run, and not of another folder that has a run
+// with the same id.
+func isOf(job slurm.Queued, d graph.Dir, runID string) bool {
+	if !strings.HasPrefix(job.Name, slurm.NamePrefix(runID)) {
+		return false
+	}
+	var there rundir.Identity
+	content, err := plainfile.Read(graph.Dir(job.Folder).Identity(), plainfile.MaxDocument)
+	return err != nil || json.Unmarshal(content, &there) != nil || there.RunID != runID || job.Folder == string(d) || sameFolder(job.Folder, string(d))
+}
+
+func sameFolder(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 func submissionsFolder(d graph.Dir) string { return filepath.Join(d.Jobs(), "submitted") }

@@ -115,7 +115,7 @@ func alarmPath(d graph.Dir) string { return filepath.Join(d.Jobs(), "alarm.json"
 
 func readTimed(path string) (gate slurm.Job, ok bool) {
 	content, err := plainfile.Read(path, plainfile.MaxDocument)
-	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1
+	return gate, err == nil && json.Unmarshal(content, &gate) == nil && len(gate.Shards) == 1 && submittedFrom(filepath.Dir(path), gate)
 }
 
 // progress is how far the run is, in a line. A survey has gone back to the last version
