@@ -94,6 +94,8 @@ func TestAlive(t *testing.T) {
 		{Heartbeat{Host: "n9", Beat: now, Ended: true}, false, true, "ended in good order"},
 		// Of this host the process is asked, and not the clock.
 		{Heartbeat{Host: host, PID: os.Getpid()}, true, true, "is alive on this host"},
+		{Heartbeat{Host: host, PID: os.Getpid(), Ticks: startTicks(os.Getpid())}, true, true, "is alive on this host"},
+		{Heartbeat{Host: host, PID: os.Getpid(), Ticks: "1"}, false, true, "on this host is gone"}, // its id came again
 		{Heartbeat{Host: host, PID: 1 << 29, Beat: now}, false, true, "on this host is gone"},
 		{Heartbeat{Host: "n9", PID: os.Getpid(), Beat: now.Add(-time.Hour)}, false, false, "was last seen 1969-12-31T23:16:40Z"},
 	} {

@@ -122,10 +122,11 @@ func readHeartbeat(d graph.Dir) (Heartbeat, bool) {
 // Clocks of two hosts differ, so another host's beat is scored generously.
 func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 	host, _ := os.Hostname()
+	began := startTicks(h.PID)
 	switch {
 	case h.Ended:
 		return false, true, "the driver on " + h.Host + " ended in good order"
-	case h.Host == host && seal.Running(h.PID):
+	case h.Host == host && seal.Running(h.PID) && (h.Ticks == "" || began == "" || began == h.Ticks):
 		return true, true, "the driver process is alive on this host"
 	case h.Host == host:
 		return false, true, "the driver process on this host is gone"
