@@ -76,11 +76,11 @@ func (s Submission) settled(ctx context.Context, v *survey.Inventory) (bool, err
 // A run that was copied has the id of the other, and the records of the jobs that work on
 // the other.
 
-// submittedFrom reports whether the script of a job lies in a folder, jobs of a run. What
-// was submitted from elsewhere works on what lies there.
+// submittedFrom reports whether the script of a job lies in a folder, jobs of a run, or lay
+// there when the folder had another name. What was submitted from elsewhere works on what
+// lies there.
 func submittedFrom(folder string, job slurm.Job) bool {
-	from := filepath.Dir(job.Script)
-	return job.Script == "" || from == folder || sameFolder(from, folder)
+	return job.Script == "" || !otherFolder(filepath.Dir(job.Script), folder)
 }
 
 // isOf reports whether a job is one of a run, and not of another folder that has a run
@@ -91,13 +91,14 @@ func isOf(job slurm.Queued, d graph.Dir, runID string) bool {
 	}
 	var there rundir.Identity
 	content, err := plainfile.Read(graph.Dir(job.Folder).Identity(), plainfile.MaxDocument)
-	return err != nil || json.Unmarshal(content, &there) != nil || there.RunID != runID || job.Folder == string(d) || sameFolder(job.Folder, string(d))
+	return err != nil || json.Unmarshal(content, &there) != nil || there.RunID != runID || !otherFolder(job.Folder, string(d))
 }
 
-func sameFolder(a, b string) bool {
+// otherFolder reports whether both are there and are not the same.
+func otherFolder(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
-	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+	return errA == nil && errB == nil && !os.SameFile(infoA, infoB)
 }
 
 func submissionsFolder(d graph.Dir) string { return filepath.Join(d.Jobs(), "submitted") }
