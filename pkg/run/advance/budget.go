@@ -3,9 +3,11 @@ package advance
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
 	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/internal/lazyregexp"
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
@@ -20,19 +22,23 @@ var ofRun = lazyregexp.New(`^lathe-(.+-[0-9a-f]{8})-`)
 
 // room is how many tasks a run may add to a queue that takes so many jobs of its
 // user: what is free, and of the whole its share where other runs of the same user
-// live. queued are the names of all jobs of the user, array tasks counted singly.
+// live, but one task at least if it has none and there is a place for it and for a gate.
+// queued are the names of all jobs of the user, array tasks counted singly.
 func room(most int, queued []string, runID string) int {
-	ours, others := 0, map[string]bool{}
+	ours, tasks, others := 0, 0, map[string]bool{}
 	for _, name := range queued {
 		switch found := ofRun().FindStringSubmatch(name); {
 		case found == nil:
 		case found[1] == runID:
 			ours++
+			if !strings.HasSuffix(name, "-"+slurm.GateStage) {
+				tasks++
+			}
 		default:
 			others[found[1]] = true
 		}
 	}
-	return Room(most, len(queued), ours, 1+len(others))
+	return max(Room(most, len(queued), ours, 1+len(others)), min(1-tasks, most-len(queued)-1))
 }
 
 // Room is how many tasks a run may add to a queue that takes so many jobs of its
@@ -41,6 +47,20 @@ func room(most int, queued []string, runID string) int {
 func Room(most, queued, ours, runs int) int {
 	free := most - queued - reserve*runs
 	return max(0, min(free, most/runs-ours-reserve))
+}
+
+// checkPlaces is an error where the queue takes too few jobs of its user for a run ever to
+// go on: a task, the gate that submits it, the one behind it and the watchdog.
+func (a *Advancer) checkPlaces(limits slurm.Limits) error {
+	least := reserve + 1
+	if a.Site.Site.WatchdogSeconds > 0 {
+		least++
+	}
+	if limits.MaxSubmit == 0 || limits.MaxSubmit >= least {
+		return nil
+	}
+	return exitcode.WithHint(exitcode.Unavailablef("the queue takes %s of yours at once (max_submit, or MaxSubmitJobs of sacctmgr), and a run needs places for %d", plural.Count(limits.MaxSubmit, "job"), least),
+		"name another qos or account in the site profile, or run inside one allocation: lathe run --executor steps")
 }
 
 // budget is how many tasks may be submitted now; -1 where no bound is known.

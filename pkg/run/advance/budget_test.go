@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/lathe-rl/lathe/pkg/executor"
+	"github.com/lathe-rl/lathe/pkg/executor/slurm"
+	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/run/graph"
 )
 
@@ -14,6 +16,14 @@ func TestRoom(t *testing.T) {
 	t.Parallel()
 	const us, them = "smoke-00000001", "my-run-00ff00ff"
 	jobs := func(n int, name string) []string { return slices.Repeat([]string{name}, n) }
+	gate := func(run string) string { return "lathe-" + run + "-gate" }
+	five := func(ours int) []string { // runs, in whose controller jobs we are
+		names := jobs(ours, "lathe-"+us+"-score-000001")
+		for i := range 5 {
+			names = append(names, jobs(2, gate(fmt.Sprintf("smoke-%08d", i)))...)
+		}
+		return names
+	}
 	for name, c := range map[string]struct {
 		most   int
 		queued []string
@@ -29,9 +39,27 @@ func TestRoom(t *testing.T) {
 		"more is queued than may be":   {10, jobs(20, "other"), 0},
 		"as many runs as places":       {3, []string{"lathe-" + them + "-gate", "lathe-x-12345678-gate"}, 0},
 		"names that are like of a run": {10, []string{"lathe-doctor", "lathe-train", "lathe-" + us}, 5},
+		"in a controller job":          {4, jobs(2, gate(us)), 1},
+		"no place for a task":          {3, jobs(2, gate(us)), 0},
+		"shares of less than a task":   {20, five(0), 1},
+		"which we have":                {20, five(1), 0},
 	} {
 		if got := room(c.most, c.queued, us); got != c.want {
 			t.Errorf("%s: room for %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A queue that would never have a place for a task is told of before anything waits there.
+func TestCheckPlaces(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ most, watchdog, code int }{
+		{0, 1800, exitcode.OK}, {4, 1800, exitcode.OK}, {3, 1800, exitcode.Unavailable}, {3, 0, exitcode.OK}, {2, 0, exitcode.Unavailable},
+	} {
+		var a Advancer
+		a.Site.Site.WatchdogSeconds = c.watchdog
+		if err := a.checkPlaces(slurm.Limits{MaxSubmit: c.most}); exitcode.Code(err) != c.code {
+			t.Errorf("%d places, a watchdog after %d s: %v", c.most, c.watchdog, err)
 		}
 	}
 }
