@@ -88,7 +88,7 @@ func (c *Cluster) reportUser(ctx context.Context, r *Report, config map[string]s
 		return
 	}
 	from := "sacctmgr list associations user=" + me.Username
-	out, err := c.Slurm.Ask(ctx, nil, "sacctmgr", "-n", "-P", "list", "associations", "user="+me.Username, "format=Account,Partition,MaxSubmitJobs,MaxJobs,QOS,DefaultQOS")
+	out, err := c.Slurm.Ask(ctx, nil, "sacctmgr", "-n", "-P", "list", "associations", "user="+me.Username, "cluster="+config["ClusterName"], "format=Account,Partition,MaxSubmitJobs,MaxJobs,QOS,DefaultQOS")
 	if err != nil {
 		r.add(about, Unknown, err.Error(), from)
 		return

@@ -44,7 +44,7 @@ func TestPartitionQOS(t *testing.T) {
 func TestReportUser(t *testing.T) {
 	programs := t.TempDir()
 	for name, script := range map[string]string{
-		"sacctmgr": "case \"$*\" in *' associations '*) printf '" + associationLines + "' ;; *' qos name=gpuqos,long '*) printf '" + qosLines + "' ;; *) echo \"$*\" >&2; exit 1 ;; esac",
+		"sacctmgr": "case \"$*\" in *' associations '*' cluster=here '*) printf '" + associationLines + "' ;; *' qos name=gpuqos,long '*) printf '" + qosLines + "' ;; *) echo \"$*\" >&2; exit 1 ;; esac",
 		"scontrol": "echo PartitionName=gpu QoS=gpuqos",
 		"sbatch":   "exit 1", "squeue": "exit 1", "scancel": "exit 1", "sinfo": "exit 1",
 	} {
@@ -58,8 +58,9 @@ func TestReportUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Cluster{Slurm: opened, Site: site.Profile{Account: "physics", QOS: "long"}, Partition: Partition{Name: "gpu"}}
+	config := map[string]string{"AccountingStorageType": "accounting_storage/slurmdbd", "ClusterName": "here"}
 	var r Report
-	c.reportUser(t.Context(), &r, map[string]string{"AccountingStorageType": "accounting_storage/slurmdbd"})
+	c.reportUser(t.Context(), &r, config)
 	want := []Finding{
 		{About: "your accounts", Level: OK, Found: "physics, math"},
 		{About: "your jobs in the queue", Level: OK, Found: "at most 25, each array task counts", From: ": MaxSubmitJobs = 40 of account physics, MaxSubmitJobsPerUser = 25 of QOS long", Set: "max_submit: 25"},
@@ -79,7 +80,7 @@ func TestReportUser(t *testing.T) {
 	}
 	c.Site.QOS = "secret" // sacctmgr does not say it
 	r = Report{}
-	if c.reportUser(t.Context(), &r, map[string]string{"AccountingStorageType": "accounting_storage/slurmdbd"}); r.Findings[1].About != "your QOS" || r.Findings[1].Level != Unknown || r.Findings[2].Set != "max_submit: 40" {
+	if c.reportUser(t.Context(), &r, config); r.Findings[1].About != "your QOS" || r.Findings[1].Level != Unknown || r.Findings[2].Set != "max_submit: 40" {
 		t.Errorf("%+v", r)
 	}
 }

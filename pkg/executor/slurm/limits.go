@@ -1,9 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +47,7 @@ func (c *Cluster) Limits(ctx context.Context) (Limits, error) {
 	case c.site.MaxSubmit > 0:
 		limits.MaxSubmit = c.site.MaxSubmit
 	case limits.Accounting:
-		limits.MaxSubmit = c.maxSubmit(ctx)
+		limits.MaxSubmit = c.maxSubmit(ctx, parseValues(out)["ClusterName"])
 	}
 	return limits, nil
 }
@@ -100,17 +103,20 @@ func leadingNumber(value string) int {
 func first(text string, most int) string { return text[:min(most, len(text))] }
 
 // maxSubmit asks the accounting for the least of the limits on submitted jobs
-// that may bind this user; 0 when there is none or it cannot be told. Slurm
-// enforces its limits in any case: this one only makes for fewer refusals.
-func (c *Cluster) maxSubmit(ctx context.Context) int {
+// that bind this user here, in the account and partition that jobs name; 0 when there is
+// none or it cannot be told. Slurm enforces its limits in any case: this one only makes
+// for fewer refusals.
+func (c *Cluster) maxSubmit(ctx context.Context, cluster string) int {
 	me, err := user.Current()
 	if err != nil {
 		return 0
 	}
 	least := math.MaxInt
-	associations := []string{"-n", "-P", "list", "associations", "user=" + me.Username, "format=MaxSubmitJobs"}
-	if c.site.Account != "" {
-		associations = append(associations, "account="+c.site.Account)
+	associations := []string{"-n", "-P", "list", "associations", "user=" + me.Username, "cluster=" + cluster, "format=MaxSubmitJobs,Partition"}
+	if account := cmp.Or(c.site.Account, os.Getenv("SBATCH_ACCOUNT")); account != "" {
+		associations = append(associations, "account="+account)
+	} else {
+		associations = append(associations, "onlydefaults")
 	}
 	queries := [][]string{associations}
 	if c.site.QOS != "" {
@@ -122,7 +128,8 @@ func (c *Cluster) maxSubmit(ctx context.Context) int {
 			continue // no sacctmgr on this node, or no right to ask
 		}
 		for line := range strings.Lines(out) {
-			if limit := leadingNumber(strings.TrimSpace(line)); limit > 0 {
+			limited, partition, _ := strings.Cut(strings.TrimSpace(line), "|")
+			if limit := leadingNumber(limited); limit > 0 && (partition == "" || slices.Contains(partitions(c.site.Partition), partition)) {
 				least = min(least, limit)
 			}
 		}

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -154,21 +155,33 @@ func (c *Cluster) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// LongestMinutes is the longest time limit of a partition, of the default one for an
-// empty name; 0 for no bound, or where that cannot be told.
-func (c *Cluster) LongestMinutes(ctx context.Context, partition string) int {
+// partitions are those that jobs go to for which a site profile has a name, or a list of
+// names; none is the default one.
+func partitions(named string) []string {
+	return strings.FieldsFunc(cmp.Or(named, os.Getenv("SBATCH_PARTITION")), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// LongestMinutes is the longest time limit of the partitions that a site profile has a
+// name for, or a list of names, of the default one for none; 0 for no bound, or where that
+// cannot be told.
+func (c *Cluster) LongestMinutes(ctx context.Context, named string) (longest int) {
 	out, err := c.Ask(ctx, nil, "sinfo", "-h", "-o", "%P %l")
 	if err != nil {
 		return 0
 	}
+	wanted := partitions(named)
 	for line := range strings.Lines(out) {
 		name, limit, _ := strings.Cut(strings.TrimSpace(line), " ")
 		bare, isDefault := strings.CutSuffix(name, "*")
-		if bare == partition || partition == "" && isDefault {
-			return ParseMinutes(strings.TrimSpace(limit))
+		if slices.Contains(wanted, bare) || len(wanted) == 0 && isDefault {
+			minutes := ParseMinutes(strings.TrimSpace(limit))
+			if minutes == 0 {
+				return 0
+			}
+			longest = max(longest, minutes)
 		}
 	}
-	return 0
+	return longest
 }
 
 // ParseMinutes reads a time limit: infinite, MINUTES:SECONDS, HOURS:MINUTES:SECONDS,

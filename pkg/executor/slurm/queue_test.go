@@ -93,3 +93,37 @@ func TestParseMinutes(t *testing.T) {
 		}
 	}
 }
+
+// A site profile may name several partitions, and the user's SBATCH_ variables fill what it
+// leaves open.
+// Alone: it changes PATH and SBATCH_ variables.
+func TestOfPartitionsAndAccounts(t *testing.T) {
+	fakeCommand(t, "sinfo", `printf '%s\n' 'debug* 30:00' 'gpu 1-00:00:00' 'gpu 1-00:00:00' 'long 3-00:00:00' 'free infinite'`)
+	fakeCommand(t, "scontrol", `printf '%s\n' 'ClusterName = here' 'MaxArraySize = 1001' 'MaxJobCount = 10000' 'AccountingStorageType = accounting_storage/slurmdbd'`)
+	fakeCommand(t, "sacctmgr", `case "$*" in
+*cluster=here*account=physics*) printf '%s\n' '40|' '2|debug' '30|gpu';;
+*cluster=here*onlydefaults*) echo '50|';;
+*) printf '%s\n' '1|' '40|' '50|';;
+esac`)
+	for _, c := range []struct {
+		partition, partitionSet, account, accountSet string
+		minutes, submit                              int
+	}{
+		{"", "", "", "", 30, 50},
+		{"gpu", "", "physics", "", 1440, 30},
+		{"", "gpu", "", "physics", 1440, 30},
+		{"gpu,long", "debug", "physics", "none", 4320, 30},
+		{"long", "", "physics", "", 4320, 40},
+		{"gpu,free", "", "", "", 0, 50},
+		{"none", "", "", "", 0, 50},
+	} {
+		t.Setenv("SBATCH_PARTITION", c.partitionSet)
+		t.Setenv("SBATCH_ACCOUNT", c.accountSet)
+		cluster := quick()
+		cluster.site.Partition, cluster.site.Account = c.partition, c.account
+		limits, err := cluster.Limits(t.Context())
+		if got := cluster.LongestMinutes(t.Context(), c.partition); got != c.minutes || limits.MaxSubmit != c.submit || err != nil {
+			t.Errorf("%+v: %d minutes, %d jobs, %v", c, got, limits.MaxSubmit, err)
+		}
+	}
+}
