@@ -121,29 +121,40 @@ func (r *Rows) overall(scores []SetScores) SetScores {
 // Selected is the policy version with the highest mean score after the last step of the sets
 // whose role is validation, the earliest of equals, and that score. No other set has a say.
 func (r *Rows) Selected(ctx context.Context) (version int, score float64, err error) {
-	sets := r.Recipe.Evaluation.With(recipe.RoleValidation)
-	if len(sets) == 0 {
-		return 0, 0, Absent("no set of evaluation.sets has the role validation, by which a policy version is selected")
-	}
 	version = -1
 	for _, v := range r.Graph.EvaluatedVersions() {
-		var last []float64
-		for _, set := range sets {
-			steps, err := r.steps(ctx, v, set)
-			if err != nil {
-				return 0, 0, err
-			}
-			final := steps[len(steps)-1]
-			if final.Score == nil {
-				return 0, 0, Absent(fmt.Sprintf("set %q has no answer that counts after the last revision of policy v%06d", set, v))
-			}
-			last = append(last, final.Score.Mean)
+		mean, err := r.Validated(ctx, v)
+		if err != nil {
+			return 0, 0, err
 		}
-		if mean, _ := meanOf(last); version < 0 || mean > score {
+		if version < 0 || mean > score {
 			version, score = v, mean
 		}
 	}
 	return version, score, nil
+}
+
+// Validated is the mean score of a policy version after the last step of the sets whose role
+// is validation.
+func (r *Rows) Validated(ctx context.Context, version int) (float64, error) {
+	sets := r.Recipe.Evaluation.With(recipe.RoleValidation)
+	if len(sets) == 0 {
+		return 0, Absent("no set of evaluation.sets has the role validation, by which a policy version is selected")
+	}
+	var last []float64
+	for _, set := range sets {
+		steps, err := r.steps(ctx, version, set)
+		if err != nil {
+			return 0, err
+		}
+		final := steps[len(steps)-1]
+		if final.Score == nil {
+			return 0, Absent(fmt.Sprintf("set %q has no answer that counts after the last revision of policy v%06d", set, version))
+		}
+		last = append(last, final.Score.Mean)
+	}
+	mean, _ := meanOf(last)
+	return mean, nil
 }
 
 // selectedVersion is the policy version that is selected by validation, with its score there

@@ -241,23 +241,16 @@ func byPool(ctx context.Context, runs []*source) ([]own, error) {
 // version; that of the benchmarks where no set has that role.
 func (s *source) byVersion(ctx context.Context) ([]value, error) {
 	const label = "accuracy (%)"
-	sets := s.Recipe.Evaluation.With(recipe.RoleValidation)
-	if len(sets) == 0 {
+	if len(s.Recipe.Evaluation.With(recipe.RoleValidation)) == 0 {
 		return view{measure: "accuracy_by_version", labels: labels{"accuracy": label}}.of(ctx, s, 0)
 	}
 	var values []value
 	for _, version := range s.Graph.EvaluatedVersions() {
-		scores, err := s.Scores(ctx, version)
+		mean, err := s.Validated(ctx, version)
 		if err != nil {
 			return nil, err
 		}
-		var sum float64
-		for _, of := range scores {
-			if slices.Contains(sets, of.Set) {
-				sum += of.Last()
-			}
-		}
-		values = append(values, value{"", label, measure.On(version), 100 * sum / float64(len(sets))})
+		values = append(values, value{"", label, measure.On(version), 100 * mean})
 	}
 	return values, nil
 }
