@@ -323,7 +323,9 @@ func primeRL() Objective {
 	l := clipped(0.2, 0.2)
 	l.Kind = "dppo"
 	l.SamplerKL = 0.001
-	return with(groupCentred(), credit.Named(credit.ReasonConstantGroup), "token_mean", l)
+	// Its zero_advantage filter drops a response that earned its group's mean, too.
+	zero := credit.Named(credit.ReasonConstantGroup).With(credit.ReasonMinAdvantage, &credit.MinAdvantage{Magnitude: 1e-9})
+	return with(groupCentred(), zero, "token_mean", l)
 }
 
 // nemoGRPO is NeMo-RL with its defaults: mean and standard deviation of the

@@ -94,7 +94,7 @@ var sources = map[string]string{
 	"kl-cov":             "loss.clip_low: 1\nloss.clip_high: 1e+09\nloss.tokens.name: kl_cov\nloss.tokens.share: 0.0002\nloss.tokens.kl_coef: 0.1",
 	"open-instruct-grpo": centred + "select: [constant_group]\nloss.clip_high: 0.272\nloss.kl.coef: 0.05\nloss.kl.input_clamp: 40\nloss.truncated_is: 2",
 	"slime-grpo":         "weight: seq_mean_token_mean\nloss.kl.estimator: k1",
-	"prime-rl":           centred + "select: [constant_group]\nloss.kind: dppo\nloss.sampler_kl: 0.001",
+	"prime-rl":           centred + "select: [constant_group, {min_advantage: {magnitude: 1e-09}}]\nloss.kind: dppo\nloss.sampler_kl: 0.001",
 	"nemo-grpo": `advantage.baseline: leave_one_out
 		advantage.scale: leave_one_out_std
 		advantage.zero_scale: keep
