@@ -406,27 +406,30 @@ func curveOf(group []finished) []Point {
 // against compares a method with the baseline, seed by seed and problem by problem.
 func (m *Method) against(group, baseline []finished, steps, resamples int, stream func(int) rng.Stream) {
 	lacks := func(r finished) bool { return len(r.last().AccuracyByStep) <= steps }
+	first := func(r finished) map[string][]float64 { return r.last().first }
+	all := func(r finished) map[string][]float64 { return r.last().problems }
 	for number, metric := range []struct {
-		of   func(byStep []float64) float64
-		into **Difference
+		scores scores
+		of     func(byStep []float64) float64
+		into   **Difference
 	}{
-		{of: func(s []float64) float64 { return s[0] }, into: &m.FirstAnswers},
-		{of: func(s []float64) float64 { return s[steps] }, into: &m.LastAnswers},
-		{of: func(s []float64) float64 { return s[steps] - s[0] }, into: &m.DeltaK},
+		{first, func(s []float64) float64 { return s[0] }, &m.FirstAnswers},
+		{all, func(s []float64) float64 { return s[steps] }, &m.LastAnswers},
+		{all, func(s []float64) float64 { return s[steps] - s[0] }, &m.DeltaK},
 	} {
 		if number > 0 && (slices.ContainsFunc(group, lacks) || slices.ContainsFunc(baseline, lacks)) {
 			break // no answer after step K
 		}
 		var own, others []float64
-		bySeed, shared := paired(group, baseline, metric.of)
+		bySeed, shared := paired(group, baseline, metric.scores, metric.of)
 		if len(bySeed) == 0 {
 			continue
 		}
 		for _, a := range group {
-			own = append(own, meanOf(a.last().problems, metric.of))
+			own = append(own, meanOf(metric.scores(a), metric.of))
 		}
 		for _, b := range baseline {
-			others = append(others, meanOf(b.last().problems, metric.of))
+			others = append(others, meanOf(metric.scores(b), metric.of))
 		}
 		d := bootstrap(bySeed, shared, resamples, stream(number))
 		d.Dominance = dominance(own, others)
@@ -439,10 +442,13 @@ func (m *Method) against(group, baseline []finished, steps, resamples int, strea
 	}
 }
 
+// scores are those of a run's held-out problems by step.
+type scores func(finished) map[string][]float64
+
 // paired are the differences of the seeds that both have, by problem. Where all of
 // these runs have the same held-out tasks, the problems are shared: those that each of
 // the runs has answered.
-func paired(group, baseline []finished, of func([]float64) float64) (bySeed [][]float64, shared bool) {
+func paired(group, baseline []finished, scores scores, of func([]float64) float64) (bySeed [][]float64, shared bool) {
 	shared, first := true, ""
 	var seeds []map[string]float64
 	for _, a := range group {
@@ -452,7 +458,7 @@ func paired(group, baseline []finished, of func([]float64) float64) (bySeed [][]
 					first = a.tasks
 				}
 				shared = shared && a.tasks == first && b.tasks == first
-				seeds = append(seeds, pairs(a.last().problems, b.last().problems, of))
+				seeds = append(seeds, pairs(scores(a), scores(b), of))
 			}
 		}
 	}

@@ -265,6 +265,9 @@ func TestNoRoom(t *testing.T) {
 	if len(none.After) != 1 || none.Delta != nil || none.BySeed[0].DeltaK != nil || none.LastAnswers != nil || none.DeltaK != nil || none.FirstAnswers == nil {
 		t.Errorf("without room: %+v", none)
 	}
+	if d := none.FirstAnswers; d.Mean != 0 || d.Dominance != 0 || d.Problems != 16 {
+		t.Errorf("equal first answers to 16 problems, whatever room they left: %+v", d)
+	}
 	var text, table bytes.Buffer
 	if err := Text(&text, c); err != nil {
 		t.Fatal(err)
@@ -422,7 +425,7 @@ func TestPaired(t *testing.T) {
 			run(1, "same", map[string][]float64{"a": {.5}, "b": {0}}), run(2, c.tasks, map[string][]float64{"a": {1}, "b": {0}}),
 			run(3, "unpaired", map[string][]float64{"a": {0}}),
 		}
-		if got, shared := paired(method, baseline, first); !cmp.Equal(got, c.want) || shared != c.shared {
+		if got, shared := paired(method, baseline, func(r finished) map[string][]float64 { return r.last().problems }, first); !cmp.Equal(got, c.want) || shared != c.shared {
 			t.Errorf("tasks %q: %v, shared %v; want %v, %v", c.tasks, got, shared, c.want, c.shared)
 		}
 	}

@@ -99,6 +99,7 @@ type finished struct {
 // the first step at which no prompt left room for an answer.
 type evaluation struct {
 	measure.Version
+	first    map[string][]float64 // of each held-out problem, at step 0 alone
 	problems map[string][]float64 // of each held-out problem, of its chains that have all of these steps
 }
 
@@ -205,7 +206,7 @@ func read(ctx context.Context, run Run, o Options) (r finished, err error) {
 		if len(e.AccuracyByStep) == 0 {
 			return r, exitcode.Dataf("the evaluation of policy v%06d in %q has no first answer that counts", version, r.Dir)
 		}
-		e.problems = measure.ByProblem(answers, len(e.AccuracyByStep)-1)
+		e.first, e.problems = measure.ByProblem(answers, 0), measure.ByProblem(answers, len(e.AccuracyByStep)-1)
 		r.measured[version] = e
 	}
 	for _, name := range o.Measures {
