@@ -141,7 +141,7 @@ func didYouMean(name, prefix string, names []string) string {
 	return fmt.Sprintf("; did you mean %s%s?", prefix, near)
 }
 
-// Main runs an application as a process: it turns SIGINT, SIGTERM and
+// Main runs an application as a process: it turns SIGINT, SIGHUP, SIGTERM and
 // SIGUSR2 into a cancelled context, prints what went wrong, and returns the
 // exit code. Slurm sends SIGUSR2 before a time limit and SIGTERM before a
 // preemption; both mean: seal or drop, then leave.
@@ -180,11 +180,15 @@ const oneSignal = 100 * time.Millisecond
 
 // signalled returns a context that the first signal cancels. From then on a
 // SIGINT does what it does to any process: whoever types ctrl-C again means it.
-// A batch system repeats its signals, and ends what takes too long by SIGKILL.
+// A batch system repeats its signals, and ends what takes too long by SIGKILL. A terminal
+// that is closed stops what nohup does not keep.
 func signalled() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR2)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		select {
 		case s := <-signals:
