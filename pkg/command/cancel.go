@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,9 +87,10 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 		}
 	}
 	var cluster *slurm.Cluster
+	var unasked error // why jobs stay in the queue; a run that was copied here has none
 	if _, handed := advance.SitePath(opened.Dir); handed {
-		if cluster, err = slurm.Open(site.Default()); err != nil {
-			return err
+		if cluster, unasked = slurm.Open(site.Default()); unasked != nil {
+			unasked = exitcode.WithHint(exitcode.Unavailablef("jobs of the run that Slurm may have were not looked for: %w", unasked), "if it has any, run the same command where Slurm is")
 		}
 	}
 	// Before anything is cancelled: a controller job that is at it submits nothing more.
@@ -112,9 +114,9 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 		return err
 	}
 	if o.JSON {
-		return cmdline.WriteJSON(out, result)
+		return errors.Join(cmdline.WriteJSON(out, result), unasked)
 	}
-	return result.print(out, p)
+	return errors.Join(result.print(out, p), unasked)
 }
 
 func (r Paused) print(out io.Writer, p rundir.Pause) error {
