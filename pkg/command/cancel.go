@@ -90,7 +90,7 @@ func PauseRun(ctx context.Context, out io.Writer, o PauseOptions) error {
 	var unasked error // why jobs stay in the queue; a run that was copied here has none
 	if _, handed := advance.SitePath(opened.Dir); handed {
 		if cluster, unasked = slurm.Open(site.Default()); unasked != nil {
-			unasked = exitcode.WithHint(exitcode.Unavailablef("jobs of the run that Slurm may have were not looked for: %w", unasked), "if it has any, run the same command where Slurm is")
+			unasked = exitcode.OnlyHint(exitcode.Unavailablef("jobs of the run that Slurm may have were not looked for: %w", unasked), "if it has any, run the same command where Slurm is")
 		}
 	}
 	// Before anything is cancelled: a controller job that is at it submits nothing more.
