@@ -133,8 +133,11 @@ func CauseOf(code int, signal syscall.Signal) (cause Cause, evidence string) {
 		return CauseFailed, "ended by " + name
 	}
 	evidence = fmt.Sprintf("exit code %d", code)
-	if code == 2 {
+	switch code {
+	case 2:
 		evidence += ": a Go runtime panic; see the log"
+	case 126, 127: // of the shell, or of the loader of libraries
+		return CauseLaunchFailed, evidence + ": the program could not be started; see the log"
 	}
 	return CauseOfExit(code), evidence
 }

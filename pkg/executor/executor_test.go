@@ -78,6 +78,8 @@ func TestCauseOf(t *testing.T) {
 		{70, 0, CauseBug},
 		{74, 0, CauseIO},
 		{75, 0, CauseStopped},
+		{126, 0, CauseLaunchFailed},
+		{127, 0, CauseLaunchFailed},
 		{-1, syscall.SIGTERM, CauseStopped},
 		{-1, syscall.SIGUSR2, CauseStopped},
 		{-1, syscall.SIGKILL, CauseFailed},
@@ -91,7 +93,7 @@ func TestCauseOf(t *testing.T) {
 		if evidence == "" || strings.Contains(evidence, "panic") != (c.code == 2) {
 			t.Errorf("exit code %d, signal %d has the evidence %q", c.code, c.signal, evidence)
 		}
-		if c.signal == 0 && c.want != CauseFailed && c.want.ExitCode() != c.code {
+		if c.signal == 0 && c.want != CauseFailed && c.want != CauseLaunchFailed && c.want.ExitCode() != c.code {
 			t.Errorf("cause %s has exit code %d, want %d", c.want, c.want.ExitCode(), c.code)
 		}
 	}
