@@ -129,7 +129,8 @@ func (s *Status) survey(ctx context.Context, r *rundir.Run, surveyor *survey.Sur
 
 func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found survey.Result, stage graph.Stage, seen *advance.Seen) (StageStatus, bool) {
 	st := StageStatus{Stage: stage}
-	lost := 0 // outputs that nothing still to be done needs
+	lost := 0     // outputs that nothing still to be done needs
+	waiting := "" // why a task waits, in Slurm's words
 	for _, n := range r.Graph.Nodes() {
 		if n.Stage != stage {
 			continue
@@ -165,6 +166,7 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 				st.Evidence = seen.Unknown[t]
 			default:
 				st.Pending++
+				waiting = cmp.Or(waiting, seen.Pending[t])
 			}
 		}
 	}
@@ -182,7 +184,7 @@ func stageStatus(ctx context.Context, r *rundir.Run, v *survey.Inventory, found 
 	case st.Unknown > 0:
 		st.State = StateUnknown
 	default:
-		st.State = StatePending
+		st.State, st.Evidence = StatePending, waiting
 	}
 	st.Evidence = cmp.Or(st.Evidence, fmt.Sprintf("%d of %d sealed", st.Done, st.Total))
 	return st, true
