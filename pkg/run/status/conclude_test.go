@@ -60,7 +60,7 @@ func TestConclude(t *testing.T) {
 		{what: "stuck before Slurm fell silent", stuck: stuck, err: errors.New("x"), want: StateStuck, evidence: words + "; when the cause is fixed: lathe advance RUN"},
 		{what: "stuck, with a task in the queue", stuck: stuck, seen: advance.Seen{Pending: task(0, "x")}, want: StatePending, evidence: "1 task and 0 controller jobs in the queue; " + words},
 		{what: "stuck, with a task that runs", stuck: stuck, seen: advance.Seen{Running: task(0, "x")}, want: StateRunning, evidence: "1 task running, 0 in the queue; " + words},
-		{what: "stuck until a driver went on", stuck: stuck, beat: lives, submitted: true, want: StateRunning, executor: "local", evidence: "the driver on n9 showed life -1h0m0s ago"},
+		{what: "stuck until a driver went on", stuck: stuck, beat: lives, submitted: true, want: StateRunning, executor: "local", evidence: "the driver on n9 showed life 0s ago"},
 		{what: "stuck after a driver had ended", stuck: stuck, beat: failed, want: StateStuck, executor: "local", evidence: words + "; when the cause is fixed: lathe advance RUN"},
 		{what: "stuck when a driver beat last", stuck: &advance.Stuck{Message: "no such queue", Host: "n3", Time: time.Unix(1000, 0)}, beat: stopped, want: StateStuck, executor: "local", evidence: words + "; when the cause is fixed: lathe advance RUN"},
 		{what: "stuck before a driver ended", stuck: &advance.Stuck{Message: "x", Time: time.Unix(999, 0)}, beat: failed, want: StateFailed, executor: "local", evidence: "the disk burnt"},

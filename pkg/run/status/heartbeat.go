@@ -101,11 +101,7 @@ func OtherDriver(d graph.Dir) (evidence string, there bool) {
 
 func (h *Heartbeat) write() error {
 	h.Beat = time.Now().UTC()
-	content, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return plainfile.Write(heartbeatPath(h.dir), append(content, '\n'))
+	return seal.ReplaceJSON(heartbeatPath(h.dir), h, seal.AttemptFromEnv())
 }
 
 // readHeartbeat returns the last heartbeat of a run, if there was any.
@@ -123,6 +119,7 @@ func readHeartbeat(d graph.Dir) (Heartbeat, bool) {
 func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 	host, _ := os.Hostname()
 	began := startTicks(h.PID)
+	ago := max(0, now.Sub(h.Beat)) // its clock may be ahead
 	switch {
 	case h.Ended:
 		return false, true, "the driver on " + h.Host + " ended in good order"
@@ -130,8 +127,8 @@ func (h Heartbeat) alive(now time.Time) (running, known bool, evidence string) {
 		return true, true, "the driver process is alive on this host"
 	case h.Host == host:
 		return false, true, "the driver process on this host is gone"
-	case now.Sub(h.Beat) < 6*heartbeatEvery:
-		return true, true, "the driver on " + h.Host + " showed life " + now.Sub(h.Beat).Round(time.Second).String() + " ago"
+	case ago < 6*heartbeatEvery:
+		return true, true, "the driver on " + h.Host + " showed life " + ago.Round(time.Second).String() + " ago"
 	}
 	return false, false, "the driver on " + h.Host + " was last seen " + h.Beat.Format(time.RFC3339)
 }
