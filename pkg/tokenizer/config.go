@@ -208,7 +208,10 @@ func (t *Tokenizer) checkAdded(tokens map[string]json.RawMessage) error {
 }
 
 // checkModelSize refuses a tokenizer with more ids than the model of its
-// folder. The other way round is common, see the package's comment.
+// folder, but for special tokens that no text begins or ends with: Gemma 3
+// without images has one for images, and others one for padding. Messages
+// spell their names out. The other way round is common, see the package's
+// comment.
 func (t *Tokenizer) checkModelSize(config map[string]json.RawMessage) error {
 	var size int
 	if isNull(config["vocab_size"]) {
@@ -217,7 +220,13 @@ func (t *Tokenizer) checkModelSize(config map[string]json.RawMessage) error {
 	if err := json.Unmarshal(config["vocab_size"], &size); err != nil {
 		return fmt.Errorf("vocab_size: %w", err)
 	}
-	if size < t.Size() {
+	beyond := t.Size() - size
+	for _, a := range t.added {
+		if int(a.id) >= size && a.special && a.content != t.roles.BOS && a.content != t.roles.EOS {
+			beyond--
+		}
+	}
+	if beyond > 0 {
 		return fmt.Errorf("vocab_size is %d, and %s has %d tokens", size, TokenizerFile, t.Size())
 	}
 	return nil

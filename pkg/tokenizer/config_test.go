@@ -96,3 +96,19 @@ func TestRolesOfTheMap(t *testing.T) {
 		})
 	}
 }
+
+// TestTokensWithoutRow: a special token may have an id that the model has no row
+// for, as <image_soft_token> beside Gemma 3 without images.
+func TestTokensWithoutRow(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, content := range map[string]string{TokenizerFile: hostileTokenizer(), ConfigFile: `{"pad_token":"<|end|>"}`, "config.json": `{"vocab_size":258}`} {
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
+	}
+	tok := must.Get(Load(folder))(t)
+	for _, id := range tok.EncodeText("a<|end|>abc") {
+		if id >= 258 {
+			t.Errorf("a message has token %d of 258", id)
+		}
+	}
+}

@@ -163,15 +163,17 @@ func TestRefusesConfig(t *testing.T) {
 		{"role in the map not there", SpecialsFile, `{"eos_token":{"content":"<|im_end|>"}}`, `eos_token: tokenizer.json has no token "<|im_end|>"`},
 		{"added elsewhere", "added_tokens.json", `{"<|more|>":259}`, `"<|more|>" with id 259 is not an added token`},
 		{"vocab_size a string", "config.json", `{"vocab_size":"many"}`, "vocab_size"},
-		{"model too small", "config.json", `{"vocab_size":258}`, "vocab_size is 258, and tokenizer.json has 259 tokens"},
+		{"model too small", "config.json", `{"vocab_size":257}`, "vocab_size is 257, and tokenizer.json has 259 tokens"},
+		{"model without the end", "config.json", `{"vocab_size":258}`, "vocab_size is 258, and tokenizer.json has 259 tokens"},
 		{"model not JSON", "config.json", `x`, "invalid character"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			folder := t.TempDir()
-			for name, content := range map[string]string{TokenizerFile: hostileTokenizer(), test.file: test.content} {
+			for name, content := range map[string]string{TokenizerFile: hostileTokenizer(), ConfigFile: `{"eos_token":"<|end|>"}`} {
 				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
 			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, test.file), []byte(test.content), 0o666))
 			checkRefused(t, folder, filepath.Join(folder, test.file), test.want)
 		})
 	}
