@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -64,6 +65,10 @@ func openFolder(folder string) (*folderSource, error) {
 	return s, nil
 }
 
+// computed is the ending of tensors that follow from config.json and that
+// transformers stored up to version 4.31: nobody reads or keeps them.
+const computed = ".self_attn.rotary_emb.inv_freq"
+
 // match finds the model's tensors among those of the files, which must have
 // these and no others.
 func (s *folderSource) match() error {
@@ -90,7 +95,7 @@ func (s *folderSource) match() error {
 	}
 	for file, f := range s.weights.files {
 		for _, info := range f.Tensors() {
-			if !wanted[info.Name] && !(s.config.TieWordEmbeddings && info.Name == policy.HeadName) {
+			if !wanted[info.Name] && !(s.config.TieWordEmbeddings && info.Name == policy.HeadName) && !strings.HasSuffix(info.Name, computed) {
 				return exitcode.Dataf("reading %q: tensor %q belongs to no part of the model", s.weights.path(file), info.Name)
 			}
 		}

@@ -80,10 +80,12 @@ func (s *folderSource) plan(tensors []policy.Tensor) []plannedFile {
 		files[i] = plannedFile{name: s.weights.names[i], metadata: ofTorch(f.Metadata)}
 		for _, info := range f.Tensors() {
 			from, known := at[info.Name]
-			if !known {
-				from = at[policy.EmbeddingName] // match leaves only the tied head
+			if !known && info.Name == policy.HeadName {
+				from, known = at[policy.EmbeddingName] // a tied head
 			}
-			files[i].add(from, info.Name, tensors[from])
+			if known { // match leaves only what is computed besides
+				files[i].add(from, info.Name, tensors[from])
+			}
 		}
 	}
 	return files

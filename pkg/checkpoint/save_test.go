@@ -175,13 +175,15 @@ func TestSaveLikeInAnotherType(t *testing.T) {
 }
 
 // A head that is stored although it is tied is written back with the
-// embedding's new numbers.
+// embedding's new numbers, frequencies of rotary embedding are not.
 func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	t.Parallel()
 	c := testConfig()
 	weights := must.Get(policy.Init(c, 3))(t)
 	from, to := writeAll(t, map[string]string{ConfigFile: string(formatConfig(c))}), t.TempDir()
-	stored := append(slices.Clone(weights), policy.Tensor{Name: policy.HeadName, Shape: weights[0].Shape, Data: weights[0].Data})
+	const frequencies = "model.layers.1.self_attn.rotary_emb.inv_freq"
+	stored := append(slices.Clone(weights), policy.Tensor{Name: policy.HeadName, Shape: weights[0].Shape, Data: weights[0].Data},
+		policy.Tensor{Name: frequencies, Shape: []int{1}, Data: []float32{1}})
 	must.Do(t, writeTensors(filepath.Join(from, WeightsFile), stored, nil))
 	weights[0].Data = slices.Clone(weights[0].Data)
 	weights[0].Data[5] = 7
@@ -191,6 +193,9 @@ func TestSaveLikeWithStoredTiedHead(t *testing.T) {
 	head := make([]float32, weights[0].Elements())
 	if err := f.Float32To(head, policy.HeadName); err != nil || head[5] != 7 || f.Metadata["format"] != "pt" {
 		t.Errorf("element 5 of the head is %g, metadata %v, %v", head[5], f.Metadata, err)
+	}
+	if _, there := f.Lookup(frequencies); there {
+		t.Errorf("%s is stored again", frequencies)
 	}
 }
 
