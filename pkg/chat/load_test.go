@@ -87,6 +87,12 @@ func TestDate(t *testing.T) {
 			t.Errorf("rendered %q (%v), want %q", r.Text, err, want)
 		}
 	}
+	// SmolLM3 and Granite do not ask whether there is one.
+	dir = folder(t, map[string]string{"chat_template.jinja": "{{ strftime_now('%d %b %Y') }}", "config.json": eos})
+	_, err := must.Get(Load(dir, time.Time{}))(t).Render(FromMessages([]shard.Message{{Role: "user"}}), RenderOptions{})
+	if hints := exitcode.Hints(err); len(hints) != 1 || !strings.Contains(hints[0], "policy.template_date") {
+		t.Errorf("%v, with the hints %q", err, hints)
+	}
 }
 
 // hostileFolders are model folders that are damaged or mean harm: what is in

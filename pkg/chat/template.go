@@ -276,7 +276,11 @@ func (c *templateChat) render(conversation Conversation, o RenderOptions) (jinja
 	variables.Set("add_generation_prompt", o.GenerationPrompt)
 	rendering, err := chosen.Render(variables, jinja.Options{Now: c.settings.Date})
 	if err != nil {
-		return jinja.Rendering{}, exitcode.Dataf("chat template in %q: %w", chosen.path, err)
+		err = exitcode.Dataf("chat template in %q: %w", chosen.path, err)
+		if c.settings.Date.IsZero() && strings.Contains(err.Error(), `"strftime_now" is undefined`) {
+			err = exitcode.WithHint(err, "the template writes a date: set policy.template_date in a recipe, or --date of a command")
+		}
+		return jinja.Rendering{}, err
 	}
 	if o.ContinueFinal {
 		if o.SpellOut {
