@@ -48,7 +48,6 @@ type configJSON struct {
 	RopeScaling       json.RawMessage `json:"rope_scaling,omitempty"`
 	RopeParameters    json.RawMessage `json:"rope_parameters,omitempty"` // transformers 5
 	RopeLocalBase     float64         `json:"rope_local_base_freq,omitempty"`
-	PretrainingTP     int             `json:"pretraining_tp,omitempty"`
 	PartialRotaryPart *float64        `json:"partial_rotary_factor,omitempty"`
 	Causal            *bool           `json:"is_causal,omitempty"`
 	Bidirectional     bool            `json:"use_bidirectional_attention,omitempty"`
@@ -86,17 +85,15 @@ func (f *configJSON) unsupported() string {
 	case isSet(f.Quantization) || isSet(f.Compression):
 		return "quantization_config is set; only plain weights are implemented"
 	case f.AttentionDropout != 0:
-		return "attention_dropout is set; dropout is not implemented"
+		return "attention_dropout is set; dropout is not implemented: set it to 0 to train without"
 	case f.ResidualDropout != 0 || f.EmbeddingDropout != 0:
-		return "resid_pdrop or embd_pdrop is set; dropout is not implemented"
+		return "resid_pdrop or embd_pdrop is set; dropout is not implemented: set both to 0 to train without"
 	case f.HeadBias:
 		return "lm_head_bias is set; heads with a bias are not implemented"
 	case f.RouterLogits:
-		return "output_router_logits is set; the loss of routers that comes with it (router_aux_loss_coef) is not implemented"
+		return "output_router_logits is set; the loss of routers that comes with it (router_aux_loss_coef) is not implemented: set it to false to train without"
 	case f.ClipQKV != nil:
 		return "clip_qkv is set; queries, keys and values that are clipped are not implemented"
-	case f.PretrainingTP > 1:
-		return "pretraining_tp is set; only 1 is implemented"
 	}
 	return ""
 }

@@ -139,7 +139,7 @@ func TestConfigRefusals(t *testing.T) {
 		{`"use_cache": true`, `"is_causal": false`, "is_causal is false"},
 		{`"use_cache": true`, `"original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
 			"high_freq_factor": 4, "original_max_position_embeddings": 12}`, "original_max_position_embeddings is 12 in the scaling of rotary embedding but 8 beside it"},
-		{`"attention_dropout": 0`, `"attention_dropout": 0.1`, "attention_dropout"},
+		{`"attention_dropout": 0`, `"attention_dropout": 0.1`, "attention_dropout is set; dropout is not implemented: set it to 0"},
 		{`"vocab_size": 11`, `"vocab_size": 0`, "vocab_size is 0"},
 		{`"vocab_size": 11`, `"vocab_size": "x"`, "not a config.json"},
 		{`"num_key_value_heads": 2`, `"num_key_value_heads": 3`, "not a multiple"},
@@ -292,6 +292,7 @@ func TestConfigOfFamilies(t *testing.T) {
 	}{
 		{"plain Llama", `"architectures":["LlamaForCausalLM"],"model_type":"llama"`, func(*policy.Config) {}},
 		{"Llama without architectures", `"model_type":"llama"`, func(*policy.Config) {}},
+		{"SmolLM3 with products in parts", `"model_type":"smollm3","pretraining_tp":2,"no_rope_layers":[1,1],"tie_word_embeddings":false,"rope_theta":10000`, func(c *policy.Config) { c.Architecture = policy.SmolLM3 }},
 		{"window not in use", `"model_type":"qwen2","use_sliding_window":false,"sliding_window":4,"max_window_layers":1`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
 		{"window after the last layer", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":4,"max_window_layers":2`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},
 		{"window of null", `"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,"max_window_layers":0`, func(c *policy.Config) { c.Architecture, c.QKVBias = policy.Qwen2, true }},

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/policy"
@@ -52,8 +53,7 @@ func Inspect(folder string) (Inspection, error) {
 	for _, d := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 		x.Memory = append(x.Memory, policy.MemoryOf(c, d))
 	}
-	for _, tokens := range []int{1024, 4096} {
-		tokens = min(tokens, c.MaxPositionEmbeddings)
+	for _, tokens := range slices.Compact([]int{min(1024, c.MaxPositionEmbeddings), min(4096, c.MaxPositionEmbeddings)}) {
 		train := policy.FLOPsPerToken(c, tokens)
 		x.FLOPs = append(x.FLOPs, FLOPs{SequenceTokens: tokens, Train: train, Forward: train / 3, Decode: policy.DecodeFLOPsPerToken(c, tokens)})
 	}
