@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/jinja"
+	"github.com/lathe-rl/lathe/pkg/tokenizer"
 )
 
 // Marks around the name of a special token in a message keep it apart from the
@@ -30,24 +31,32 @@ var (
 	unmark = strings.NewReplacer(escapedEnd, markEnd, escapedStart, markStart, markStart, "", markEnd, "")
 )
 
-// mark marks the special tokens in all texts of a value but the keys of dicts.
-func (c *templateChat) mark(v jinja.Value) jinja.Value {
-	specials := c.tokenizer.Specials()
-	names := make([]string, 0, len(specials))
-	for _, s := range specials {
+// specialNames matches the names of special tokens; nil for none. Models have up to a
+// thousand, so it is compiled once and not for each message.
+func specialNames(t *tokenizer.Tokenizer) *regexp.Regexp {
+	var names []string
+	for _, s := range t.Specials() {
 		names = append(names, regexp.QuoteMeta(s.Content))
+	}
+	if len(names) == 0 {
+		return nil
 	}
 	pattern := regexp.MustCompile(strings.Join(names, "|"))
 	pattern.Longest()
+	return pattern
+}
+
+// mark marks the special tokens in all texts of a value but the keys of dicts.
+func (c *templateChat) mark(v jinja.Value) jinja.Value {
 	var walk func(v jinja.Value) jinja.Value
 	walk = func(v jinja.Value) jinja.Value {
 		switch x := v.(type) {
 		case string:
 			x = escape.Replace(x)
-			if len(specials) == 0 {
+			if c.specials == nil {
 				return x
 			}
-			return pattern.ReplaceAllString(x, markStart+"$0"+markEnd)
+			return c.specials.ReplaceAllString(x, markStart+"$0"+markEnd)
 		case *jinja.Sequence:
 			items := make([]jinja.Value, x.Len())
 			for i := range items {

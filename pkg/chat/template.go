@@ -2,6 +2,7 @@ package chat
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 // templateChat is the Jinja chat format of a folder.
 type templateChat struct {
 	tokenizer *tokenizer.Tokenizer
+	specials  *regexp.Regexp // their names; nil for none
 	templates map[string]compiled
 	settings  Settings
 	stops     []int32
@@ -29,7 +31,7 @@ type compiled struct {
 // cannot be read is a data error, and so are templates after which generation
 // would never stop.
 func New(t *tokenizer.Tokenizer, templates map[string]Source, s Settings) (Chat, error) {
-	c := &templateChat{tokenizer: t, templates: map[string]compiled{}, settings: s}
+	c := &templateChat{tokenizer: t, specials: specialNames(t), templates: map[string]compiled{}, settings: s}
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		source := templates[name]
 		parsed, err := jinja.Parse(source.Text)
