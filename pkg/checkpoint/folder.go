@@ -46,6 +46,9 @@ func CheckFolder(folder string) error {
 			}
 		}
 	}
+	if adapter, _ := IsAdapter(folder); adapter {
+		return exitcode.WithHint(err, "it holds an adapter without its tokenizer and configuration: lathe policy merge makes a whole policy of it and its base")
+	}
 	return exitcode.WithHint(err, "a policy folder is in Hugging Face layout: %s, %s, tokenizer.json", ConfigFile, WeightsFile)
 }
 

@@ -218,12 +218,15 @@ func TestCheckFolder(t *testing.T) {
 	for _, name := range []string{"policy", "run/policy/v000000", "run/policy/v000002", "models--a--b/snapshots/7ae5"} {
 		must.Do(t, os.WriteFile(filepath.Join(folder, name, ConfigFile), nil, 0o666))
 	}
+	must.Do(t, os.Mkdir(filepath.Join(folder, "adapter"), 0o777))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "adapter", AdapterConfigFile), nil, 0o666))
 	must.Do(t, CheckFolder(filepath.Join(folder, "policy")))
 	for name, hint := range map[string]string{
 		"run":          "such as " + filepath.Join(folder, "run/policy/v000002"),
 		"models--a--b": "such as " + filepath.Join(folder, "models--a--b/snapshots/7ae5"),
 		"Qwen/Qwen3":   "a policy folder is in Hugging Face layout: config.json, model.safetensors, tokenizer.json",
 		"run/policy":   "a policy folder is in Hugging Face layout",
+		"adapter":      "lathe policy merge makes a whole policy",
 	} {
 		err := CheckFolder(filepath.Join(folder, name))
 		if exitcode.Code(err) != exitcode.Data || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(strings.Join(exitcode.Hints(err), " "), hint) {
