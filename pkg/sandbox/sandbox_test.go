@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == cageName {
-		takeFirstThread()
+	if os.Args[0] == cageName && isFirstThreadFree() {
+		panic("another goroutine runs on the first thread of a sandbox, and would restrict it")
 	}
 	Enter()
 	code := m.Run()
@@ -32,19 +31,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// takeFirstThread takes the process's first thread from its caller, for a moment, if it can be
-// taken, as a busy machine may.
-func takeFirstThread() {
-	taken := make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		close(taken)
-		if unix.Gettid() == unix.Getpid() {
-			time.Sleep(5 * time.Millisecond)
-			runtime.UnlockOSThread()
-		}
-	}()
-	<-taken
+// isFirstThreadFree reports whether another goroutine gets the process's first thread while
+// this one waits, as it may at any time on a busy machine.
+func isFirstThreadFree() bool {
+	free := make(chan bool)
+	go func() { free <- unix.Gettid() == unix.Getpid() }()
+	return <-free
 }
 
 // warm runs the programs of all tests that take a warm interpreter.
