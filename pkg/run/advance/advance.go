@@ -112,7 +112,10 @@ func (a *Advancer) Advance(ctx context.Context) (Advanced, error) {
 	if found.Done {
 		return result, a.leave(ctx)
 	}
-	if err := errors.Join(a.checkPlaces(limits), a.rehearse(ctx, limits)); err != nil {
+	if err := a.checkPlaces(limits); err != nil {
+		return result, err
+	}
+	if err := a.rehearse(ctx, limits); err != nil {
 		return result, err
 	}
 	changed, err := a.saveSite()

@@ -89,13 +89,19 @@ func isOf(job slurm.Queued, d graph.Dir, runID string) bool {
 	if !strings.HasPrefix(job.Name, slurm.NamePrefix(runID)) {
 		return false
 	}
+	if !otherFolder(job.Folder, string(d)) {
+		return true
+	}
 	var there rundir.Identity
 	content, err := plainfile.Read(graph.Dir(job.Folder).Identity(), plainfile.MaxDocument)
-	return err != nil || json.Unmarshal(content, &there) != nil || there.RunID != runID || !otherFolder(job.Folder, string(d))
+	return err != nil || json.Unmarshal(content, &there) != nil || there.RunID != runID
 }
 
 // otherFolder reports whether both are there and are not the same.
 func otherFolder(a, b string) bool {
+	if a == b { // as nearly always: nothing is asked
+		return false
+	}
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return errA == nil && errB == nil && !os.SameFile(infoA, infoB)
