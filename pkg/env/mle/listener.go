@@ -16,11 +16,12 @@ type listener struct {
 	pattern    *regexp.Regexp // of a line with a validation score
 	line       []byte         // that has not ended
 	validation float64        // the last; NaN for none
-	reached    string         // milestones, each on a line
+	milestones bool           // are heard
+	reached    string         // of them, each on a line
 }
 
 func newListener(s *Settings) *listener {
-	return &listener{pattern: regexp.MustCompile(s.Validation), validation: math.NaN()}
+	return &listener{pattern: regexp.MustCompile(s.Validation), validation: math.NaN(), milestones: s.Milestones == "terminal"}
 }
 
 // Write takes all. A line ends where a terminal begins another, or writes over it.
@@ -28,12 +29,12 @@ func (l *listener) Write(text []byte) (int, error) {
 	n := len(text)
 	for {
 		end := bytes.IndexAny(text, "\r\n")
-		part := text[:max(end, 0)]
-		if end < 0 {
-			part = text
+		ended := end >= 0
+		if !ended {
+			end = len(text)
 		}
-		l.line = append(l.line, part[:min(len(part), outputBytes-len(l.line))]...)
-		if end < 0 {
+		l.line = append(l.line, text[:min(end, outputBytes-len(l.line))]...)
+		if !ended {
 			return n, nil
 		}
 		l.end()
@@ -50,6 +51,9 @@ func (l *listener) end() {
 		if number, err := strconv.ParseFloat(match[1], 64); err == nil && !math.IsInf(number, 0) {
 			l.validation = number
 		}
+	}
+	if !l.milestones {
+		return
 	}
 	for _, milestone := range pysource.Milestones(line) {
 		if !strings.Contains(l.reached, milestone) {

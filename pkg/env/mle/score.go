@@ -120,9 +120,7 @@ func (e *Env) submit(ctx context.Context, t *task.Task, program string, left tim
 	j := e.measured(x, program)
 	v := &j.TurnVerdict
 	addValidation(v, t, x.heard.validation)
-	if e.settings.Milestones == "terminal" {
-		v.Milestones = pysource.Milestones(x.heard.reached)
-	}
+	v.Milestones = pysource.Milestones(x.heard.reached)
 	trouble, reason, said := "", "", ""
 	score := 0.0
 	switch {
