@@ -61,7 +61,8 @@ const commandTimeout = 3 * time.Minute
 // this process has from a job that it may run in, or that would act as
 // options, are kept from it.
 func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...string) (string, error) {
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.timeout, commandTimeout))
+	timeout := cmp.Or(c.timeout, commandTimeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, name, args...)
 	// A killed query harms nobody; sbatch gets the chance to finish.
@@ -81,7 +82,7 @@ func (c *Cluster) run(ctx context.Context, stdin []byte, name string, args ...st
 	var failed *exec.ExitError
 	switch known := errors.As(err, &failed); {
 	case limited.Err() != nil && (!known || !failed.Exited()):
-		fmt.Fprintf(&stderr, "\nno answer after %v", cmp.Or(c.timeout, commandTimeout))
+		fmt.Fprintf(&stderr, "\nno answer after %v", timeout)
 		return "", &commandError{name: name, code: -1, stderr: lastLines(stderr.String()), late: true}
 	case !known:
 		return "", exitcode.Unavailablef("running %s: %w", name, err)
