@@ -197,6 +197,7 @@ func TestValidate(t *testing.T) {
 		{"data.fields.answer_from: needs data.fields.choices", func(s *Source) { s.Fields.AnswerFrom = fromLetter }},
 		{"data.fields.choices: needs data.fields.answer_from", func(s *Source) { s.Fields.Choices = "o" }},
 		{"data.fields.choices: needs", func(s *Source) { s.Fields.Choices, s.Fields.AnswerFrom = "o", fromBoxed }},
+		{"data.fields.choices: must name at most 26 options", both(options, func(s *Source) { s.Fields.Choices = strings.Repeat("o,", 26) + "o" })},
 		{"data.fields.question: must contain {choices}", both(options, func(s *Source) { s.Fields.Question = "q" })},
 		{"data.fields.question: has {choices}, but", func(s *Source) { s.Fields.Question = "{choices}" }},
 		{"data.fields.choice_text: is for problems with", func(s *Source) { s.Fields.ChoiceText = "t" }},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lathe-rl/lathe/pkg/config"
+	"github.com/lathe-rl/lathe/pkg/env/math/answer"
 	"github.com/lathe-rl/lathe/pkg/exitcode"
 	"github.com/lathe-rl/lathe/pkg/plural"
 	"github.com/lathe-rl/lathe/pkg/rng"
@@ -160,6 +161,8 @@ func checkFields(c *config.Checker, field string, f Fields) {
 		c.Add(field+".answer_from", f.AnswerFrom, "needs %s.choices, the path to the options", field)
 	case f.Choices != "" && !ofOption:
 		c.Add(field+".choices", f.Choices, "needs %s.answer_from letter, position, number or option_text", field)
+	case strings.Count(f.Choices, ",") >= answer.MaxChoices:
+		c.Add(field+".choices", f.Choices, "must name at most %d options", answer.MaxChoices)
 	case f.Choices != "" && !listed:
 		c.Add(field+".question", f.Question, "must contain {choices}, or the options are not shown")
 	case f.Choices == "" && listed:
